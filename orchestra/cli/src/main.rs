@@ -1,0 +1,2 @@
+//! The `orchestra` program.
+fn main() {}

@@ -1,0 +1,697 @@
+//! The attribute table: one row an attribute, which parser, checks, documentation and completion all read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::text::Span;
+use crate::value::Value;
+
+/// Where an attribute may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scopes {
+    /// On the graph.
+    pub graph: bool,
+    /// On a node.
+    pub node: bool,
+    /// On an edge.
+    pub edge: bool,
+}
+
+impl Scopes {
+    /// Whether the attribute may stand in that scope.
+    pub const fn contains(self, scope: Scope) -> bool {
+        match scope {
+            Scope::Graph => self.graph,
+            Scope::Node => self.node,
+            Scope::Edge => self.edge,
+        }
+    }
+}
+
+/// The owner of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The graph.
+    Graph,
+    /// A node.
+    Node,
+    /// An edge.
+    Edge,
+}
+
+impl Scope {
+    /// The word shown: `graph`, `node` or `edge`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Scope::Graph => "graph",
+            Scope::Node => "node",
+            Scope::Edge => "edge",
+        }
+    }
+}
+
+/// The type that a known attribute's value must have (rule L6).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AttributeType {
+    /// Any text; other values are taken by their text.
+    String,
+    /// A whole number of at least this size.
+    Integer(i64),
+    /// A decimal number in this range.
+    Float(f64, f64),
+    /// `true` or `false`.
+    Boolean,
+    /// A span of time; a bare whole number means seconds.
+    Duration,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// The id of a node.
+    Node,
+}
+
+impl AttributeType {
+    /// What the type is called in messages, such as "a whole number".
+    pub fn describe(self) -> String {
+        match self {
+            AttributeType::String => "text".to_owned(),
+            AttributeType::Integer(min) if min > i64::MIN => format!("a whole number of at least {min}"),
+            AttributeType::Integer(_) => "a whole number".to_owned(),
+            AttributeType::Float(min, max) if max < f64::MAX => format!("a number from {min} to {max}"),
+            AttributeType::Float(min, _) => format!("a number of at least {min}"),
+            AttributeType::Boolean => "`true` or `false`".to_owned(),
+            AttributeType::Duration => {
+                "a duration such as `250ms`, `900s`, `15m`, `2h` or `1d` (a bare whole number means seconds)"
+                    .to_owned()
+            }
+            AttributeType::Word(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("one of {}", words.join(", "))
+            }
+            AttributeType::Node => "the id of a node".to_owned(),
+        }
+    }
+
+    /// Turns a written value into this type, where it can be done without guessing.
+    pub fn coerce(self, value: &Value) -> Option<Value> {
+        let text = value.as_str().map(str::trim);
+        match (self, value) {
+            (AttributeType::String | AttributeType::Node, Value::String(_)) => Some(value.clone()),
+            (AttributeType::String | AttributeType::Node, other) => {
+                Some(Value::String(other.to_string().into()))
+            }
+            (AttributeType::Integer(min), Value::Integer(number)) => (*number >= min).then(|| value.clone()),
+            (AttributeType::Integer(min), Value::String(_)) => {
+                let number = text?.parse::<i64>().ok()?;
+                (number >= min).then_some(Value::Integer(number))
+            }
+            (AttributeType::Float(min, max), Value::Integer(_) | Value::Float(_) | Value::String(_)) => {
+                let number = match value {
+                    Value::Integer(number) => *number as f64,
+                    Value::Float(number) => *number,
+                    _ => text?.parse::<f64>().ok()?,
+                };
+                (number >= min && number <= max).then_some(Value::Float(number))
+            }
+            (AttributeType::Boolean, Value::Boolean(_)) => Some(value.clone()),
+            (AttributeType::Boolean, Value::String(_)) => text?.parse().ok().map(Value::Boolean),
+            (AttributeType::Duration, Value::Duration(_)) => Some(value.clone()),
+            (AttributeType::Duration, Value::Integer(seconds)) => u64::try_from(*seconds)
+                .ok()
+                .map(|seconds| Value::Duration(Duration::from_secs(seconds))),
+            (AttributeType::Duration, Value::String(_)) => match Value::of_word(text?) {
+                Value::String(_) => None,
+                other => self.coerce(&other),
+            },
+            (AttributeType::Word(words), Value::String(_)) => {
+                let text = text?;
+                words.contains(&text).then(|| Value::String(text.into()))
+            }
+            (AttributeType::Word(words), Value::Boolean(_)) => {
+                let text = value.to_string();
+                words.contains(&text.as_str()).then(|| Value::String(text.into()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One row of the attribute table.
+#[derive(Clone, Copy, Debug)]
+pub struct AttributeSpec {
+    /// Which attribute.
+    pub known: Known,
+    /// The canonical name.
+    pub name: &'static str,
+    /// Where it may stand.
+    pub scopes: Scopes,
+    /// The type of its value.
+    pub ty: AttributeType,
+    /// The value that holds where it is absent, as written; empty for none.
+    pub default: &'static str,
+    /// Other accepted spellings.
+    pub aliases: &'static [&'static str],
+    /// What it does, in one line.
+    pub doc: &'static str,
+}
+
+macro_rules! scopes {
+    ($($scope:ident)+) => {
+        Scopes { $($scope: true,)+ ..Scopes { graph: false, node: false, edge: false } }
+    };
+}
+
+macro_rules! attributes {
+    ($($variant:ident $name:literal [$($scope:ident)+] $ty:expr, $default:literal, [$($alias:literal)*], $doc:literal;)+) => {
+        /// The attributes that the language knows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Known {
+            $(#[doc = $doc] $variant,)+
+        }
+
+        /// The attribute table, in the order of [`Known`].
+        pub static ATTRIBUTES: &[AttributeSpec] = &[
+            $(AttributeSpec {
+                known: Known::$variant,
+                name: $name,
+                scopes: scopes!($($scope)+),
+                ty: $ty,
+                default: $default,
+                aliases: &[$($alias),*],
+                doc: $doc,
+            },)+
+        ];
+
+        impl Known {
+            /// The attribute of that name or alias.
+            ///
+            /// ```
+            /// use orchestra_graph::Known;
+            /// assert_eq!(Known::find("model_spec"), Some(Known::ModelStylesheet));
+            /// ```
+            pub fn find(name: &str) -> Option<Known> {
+                match name {
+                    $($name $(| $alias)* => Some(Known::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+use AttributeType::{Boolean, Duration as Time, Float, Integer, Node, String as Text, Word};
+
+const ANY: i64 = i64::MIN;
+const EFFORT: AttributeType = Word(&["low", "medium", "high"]);
+
+attributes! {
+    Goal "goal" [graph] Text, "", [], "What the pipeline is for; `$goal` in prompts, `graph.goal` in the context.";
+    Label "label" [graph node edge] Text, "", [], "The name shown to people; on an edge also the key for routing by label.";
+    ModelStylesheet "model_stylesheet" [graph] Text, "", ["model_spec"], "Rules that set model attributes on nodes (Attractor 8).";
+    DefaultMaxRetries "default_max_retries" [graph] Integer(0), "0", ["default_max_retry"], "Additional attempts of nodes that set no `max_retries`.";
+    DefaultFidelity "default_fidelity" [graph] Text, "compact", [], "Context fidelity of nodes that set none.";
+    DefaultThreadId "default_thread_id" [graph] Text, "", [], "Session key of nodes that set no `thread_id`.";
+    RetryTarget "retry_target" [graph node] Node, "", [], "Where to go after a failure, or from the exit when a goal gate is unsatisfied.";
+    FallbackRetryTarget "fallback_retry_target" [graph node] Node, "", [], "Where to go when there is no `retry_target`.";
+    OnFailure "on_failure" [graph node] Word(&["fail", "route"]), "fail", [], "`route` follows plain edges after a failure as after a success.";
+    Routing "routing" [graph] Word(&["five_step", "first_match"]), "five_step", [], "How edges are chosen: the five steps, or the first that matches in the order of the file.";
+    MaxNodeVisits "max_node_visits" [graph] Integer(1), "1000", [], "How often any node may be visited in a run.";
+    MaxGoalGateReroutes "max_goal_gate_reroutes" [graph] Integer(0), "50", [], "How often an unsatisfied goal gate may send the run back.";
+    MaxRestarts "max_restarts" [graph] Integer(0), "20", [], "How often `loop_restart` may restart the run.";
+    RestartKeep "restart_keep" [graph] Text, "", [], "Context keys, separated by commas, that survive a restart.";
+    FailureBreaker "failure_breaker" [graph] Integer(0), "3", [], "How often running the same failure may repeat before the run fails; 0 is never.";
+    ChildDotfile "stack.child_dotfile" [graph node] Text, "", [], "The pipeline file that a manager loop supervises.";
+    ChildWorkdir "stack.child_workdir" [graph node] Text, "", [], "The working folder of the supervised pipeline.";
+    ChildAutostart "stack.child_autostart" [graph node] Boolean, "true", [], "Whether a manager loop starts its child.";
+    HookPre "tool_hooks.pre" [graph node] Text, "", [], "Shell command before each tool call of a model.";
+    HookPost "tool_hooks.post" [graph node] Text, "", [], "Shell command after each tool call of a model.";
+    LlmModel "llm_model" [graph node] Text, "", [], "The model, by its name or by a tier of the configuration.";
+    LlmProvider "llm_provider" [graph node] Text, "", [], "The provider of the model.";
+    ReasoningEffort "reasoning_effort" [graph node] EFFORT, "high", [], "How long a model may think.";
+    MaxCost "max_cost" [graph node] Float(0.0, f64::MAX), "", [], "The most that may be spent on models, in US dollars.";
+    MaxTokens "max_tokens" [graph node] Integer(1), "", [], "The most tokens that may be used.";
+    Shape "shape" [node] Text, "box", [], "The shape of the node, which chooses its handler.";
+    Type "type" [node] Text, "", [], "The handler kind, where the shape should not choose it.";
+    Prompt "prompt" [node] Text, "", [], "The instruction for the stage; `$goal` is expanded.";
+    MaxRetries "max_retries" [node] Integer(0), "", [], "Additional attempts after the first.";
+    RetryPolicy "retry_policy" [graph node] Word(&["none", "standard", "aggressive", "linear", "patient"]), "", ["backoff_policy"], "The preset of attempts and delays.";
+    RetryInitialDelay "retry_initial_delay" [graph node] Time, "", [], "Delay before the first retry.";
+    RetryBackoffFactor "retry_backoff_factor" [graph node] Float(0.0, f64::MAX), "", [], "Factor from one delay to the next.";
+    RetryMaxDelay "retry_max_delay" [graph node] Time, "", [], "The longest delay between attempts.";
+    RetryJitter "retry_jitter" [graph node] Boolean, "true", [], "Whether delays are varied at random by half.";
+    GoalGate "goal_gate" [node] Boolean, "false", [], "Whether the stage must have succeeded before the run may end.";
+    Fidelity "fidelity" [node edge] Text, "", [], "How much context the stage's model session carries.";
+    ThreadId "thread_id" [node edge] Text, "", [], "Session key under `full` fidelity.";
+    Class "class" [node] Text, "", [], "Class names, separated by commas, for the model stylesheet.";
+    Timeout "timeout" [node] Time, "", [], "The longest that one attempt may take.";
+    AutoStatus "auto_status" [node] Boolean, "false", [], "Whether a stage that writes no status counts as a success.";
+    AllowPartial "allow_partial" [node] Boolean, "false", [], "Whether exhausted retries count as a partial success.";
+    End "end" [node] Word(&["fail", "success"]), "", [], "How the run ends at a node without outgoing edges.";
+    MaxVisits "max_visits" [node] Integer(1), "", [], "How often the node may be visited in a run.";
+    Outcomes "outcomes" [node] Text, "", [], "The node's own outcome words, separated by commas.";
+    OutputKeys "output_keys" [node] Text, "", [], "Keys, separated by commas, that the stage's response must hold.";
+    Backend "backend" [graph node] Text, "", [], "The backend that runs the model stage.";
+    Agent "agent" [node] Text, "", [], "The agent of the configuration that does the stage.";
+    AgentRole "agent.role" [node] Text, "", [], "Role layer of the prompt.";
+    AgentPersona "agent.persona" [node] Text, "", [], "Persona layer of the prompt.";
+    AgentPersonality "agent.personality" [node] Text, "", [], "Personality layer of the prompt.";
+    AgentTask "agent.task" [node] Text, "", [], "Task template of the prompt.";
+    AgentTools "agent.tools" [node] Text, "", [], "Tools, separated by commas, that the model may use.";
+    AgentMode "agent.mode" [node] Word(&["autonomous", "interactive"]), "autonomous", [], "Whether a person talks with the model during the stage.";
+    ToolCommand "tool_command" [node] Text, "", [], "The shell command of a tool stage.";
+    ToolEnv "tool_env" [graph node] Text, "", [], "Names, separated by commas, of environment variables that the command may also see.";
+    JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), "wait_all", [], "When a parallel block is satisfied.";
+    JoinK "join_k" [node] Integer(1), "", [], "How many branches must succeed under `k_of_n`.";
+    JoinQuorum "join_quorum" [node] Float(0.0, 1.0), "", [], "Which fraction of branches must succeed under `quorum`.";
+    ErrorPolicy "error_policy" [node] Word(&["fail_fast", "continue", "ignore"]), "continue", [], "What a failed branch does to the others.";
+    MaxParallel "max_parallel" [node] Integer(1), "4", [], "How many branches run at a time.";
+    DefaultChoice "human.default_choice" [node] Text, "", [], "The choice taken when nobody answers in time.";
+    PollInterval "manager.poll_interval" [node] Time, "45s", [], "Time between two looks of a manager loop.";
+    MaxCycles "manager.max_cycles" [node] Integer(1), "1000", [], "How often a manager loop looks.";
+    StopCondition "manager.stop_condition" [node] Text, "", [], "Condition under which a manager loop ends with success.";
+    ManagerActions "manager.actions" [node] Text, "observe,wait", [], "What a manager loop does in each cycle.";
+    Condition "condition" [edge] Text, "", [], "When the edge may be taken (Attractor 10).";
+    Weight "weight" [edge] Integer(ANY), "0", [], "Priority among edges that may be taken; the highest wins.";
+    LoopRestart "loop_restart" [edge] Boolean, "false", [], "Whether taking the edge restarts the run at its target.";
+    Freeform "freeform" [edge] Boolean, "false", [], "Whether the edge of a human gate takes free text.";
+    ConditionType "condition_type" [edge] Word(&["always", "unconditional", "success", "failure", "conditional"]), "always", [], "When the edge may be taken, in first-match routing.";
+    ConditionValue "condition_value" [edge] Text, "", [], "The output key, or key and value as JSON, that a `conditional` edge waits for.";
+    AllowRevisit "allow_revisit" [edge] Boolean, "false", [], "Whether the edge may lead back to a visited node, in first-match routing.";
+    MaxRevisits "max_revisits" [edge] Integer(1), "", [], "How often the edge may lead back.";
+}
+
+impl Known {
+    /// The attribute's row.
+    pub fn spec(self) -> &'static AttributeSpec {
+        &ATTRIBUTES[self as usize]
+    }
+
+    /// The canonical name.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+}
+
+/// The key of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// One that the language knows.
+    Known(Known),
+    /// Any other; handlers read them.
+    Other(Arc<str>),
+}
+
+impl Key {
+    /// The key of that name.
+    pub fn of(name: &str) -> Key {
+        Known::find(name).map_or_else(|| Key::Other(name.into()), Key::Known)
+    }
+
+    /// The canonical name.
+    pub fn name(&self) -> &str {
+        match self {
+            Key::Known(known) => known.name(),
+            Key::Other(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where an attribute of the model comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It stands on its owner.
+    Explicit,
+    /// It comes from a block of defaults.
+    Default,
+    /// A stylesheet rule set it.
+    Stylesheet,
+    /// A transform set it.
+    Transform,
+}
+
+/// One attribute of the model, with its value in the right type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// The key.
+    pub key: Key,
+    /// The value.
+    pub value: Value,
+    /// Where the key is written.
+    pub key_span: Span,
+    /// Where the value is written.
+    pub value_span: Span,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// The attributes of one owner, in the order in which they were set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    list: Vec<Attribute>,
+}
+
+impl Attributes {
+    /// All attributes.
+    pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The attribute of a known key.
+    pub fn get(&self, known: Known) -> Option<&Attribute> {
+        self.list
+            .iter()
+            .find(|attribute| matches!(attribute.key, Key::Known(key) if key == known))
+    }
+
+    /// The attribute of that name or alias.
+    pub fn find(&self, name: &str) -> Option<&Attribute> {
+        match Known::find(name) {
+            Some(known) => self.get(known),
+            None => self.list.iter().find(|attribute| attribute.key.name() == name),
+        }
+    }
+
+    /// Sets an attribute; an earlier one of the same key is replaced and given back.
+    pub fn set(&mut self, attribute: Attribute) -> Option<Attribute> {
+        match self.list.iter_mut().find(|present| present.key == attribute.key) {
+            Some(present) => Some(std::mem::replace(present, attribute)),
+            None => {
+                self.list.push(attribute);
+                None
+            }
+        }
+    }
+
+    /// Adds an attribute whose key is known to be absent.
+    pub(crate) fn push(&mut self, attribute: Attribute) {
+        self.list.push(attribute);
+    }
+
+    /// Removes a known attribute.
+    pub fn remove(&mut self, known: Known) -> Option<Attribute> {
+        let at = self
+            .list
+            .iter()
+            .position(|present| matches!(present.key, Key::Known(key) if key == known))?;
+        Some(self.list.remove(at))
+    }
+
+    /// The text of a known attribute; `None` where it is absent.
+    pub fn text(&self, known: Known) -> Option<&str> {
+        self.get(known).and_then(|attribute| attribute.value.as_str())
+    }
+
+    /// The text of a known attribute, unless it is absent or blank.
+    pub fn filled(&self, known: Known) -> Option<&str> {
+        self.text(known).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The number of a known attribute.
+    pub fn integer(&self, known: Known) -> Option<i64> {
+        match self.get(known)?.value {
+            Value::Integer(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The decimal number of a known attribute.
+    pub fn float(&self, known: Known) -> Option<f64> {
+        match self.get(known)?.value {
+            Value::Float(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether a known attribute is `true`.
+    pub fn flag(&self, known: Known) -> bool {
+        matches!(
+            self.get(known),
+            Some(Attribute {
+                value: Value::Boolean(true),
+                ..
+            })
+        )
+    }
+
+    /// The duration of a known attribute.
+    pub fn duration(&self, known: Known) -> Option<Duration> {
+        match self.get(known)?.value {
+            Value::Duration(duration) => Some(duration),
+            _ => None,
+        }
+    }
+
+    /// The parts of a known attribute that lists words separated by commas.
+    pub fn words(&self, known: Known) -> impl Iterator<Item = &str> {
+        self.text(known)
+            .unwrap_or_default()
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+    }
+}
+
+/// Attribute names of other tools, with what they are called here (rule L7).
+pub(crate) const FOREIGN: &[(&str, Known)] = &[
+    ("command", Known::ToolCommand),
+    ("script", Known::ToolCommand),
+    ("cmd", Known::ToolCommand),
+    ("model", Known::LlmModel),
+    ("provider", Known::LlmProvider),
+    ("handler", Known::Type),
+    ("llm_prompt", Known::Prompt),
+];
+
+/// Whether Graphviz itself knows the attribute for drawing.
+pub fn is_drawing_attribute(name: &str) -> bool {
+    DRAWING.binary_search(&name).is_ok()
+}
+
+const DRAWING: &[&str] = &[
+    "Damping",
+    "K",
+    "URL",
+    "_background",
+    "area",
+    "arrowhead",
+    "arrowsize",
+    "arrowtail",
+    "bb",
+    "beautify",
+    "bgcolor",
+    "center",
+    "charset",
+    "cluster",
+    "clusterrank",
+    "color",
+    "colorscheme",
+    "comment",
+    "compound",
+    "concentrate",
+    "constraint",
+    "decorate",
+    "defaultdist",
+    "dim",
+    "dimen",
+    "dir",
+    "diredgeconstraints",
+    "distortion",
+    "dpi",
+    "edgeURL",
+    "edgehref",
+    "edgetarget",
+    "edgetooltip",
+    "epsilon",
+    "esep",
+    "fillcolor",
+    "fixedsize",
+    "fontcolor",
+    "fontname",
+    "fontnames",
+    "fontpath",
+    "fontsize",
+    "forcelabels",
+    "gradientangle",
+    "group",
+    "headURL",
+    "head_lp",
+    "headclip",
+    "headhref",
+    "headlabel",
+    "headport",
+    "headtarget",
+    "headtooltip",
+    "height",
+    "href",
+    "id",
+    "image",
+    "imagepath",
+    "imagepos",
+    "imagescale",
+    "inputscale",
+    "labelURL",
+    "label_scheme",
+    "labelangle",
+    "labeldistance",
+    "labelfloat",
+    "labelfontcolor",
+    "labelfontname",
+    "labelfontsize",
+    "labelhref",
+    "labeljust",
+    "labelloc",
+    "labeltarget",
+    "labeltooltip",
+    "landscape",
+    "layer",
+    "layerlistsep",
+    "layers",
+    "layerselect",
+    "layersep",
+    "layout",
+    "len",
+    "levels",
+    "levelsgap",
+    "lhead",
+    "lheight",
+    "linelength",
+    "lp",
+    "ltail",
+    "lwidth",
+    "margin",
+    "maxiter",
+    "mclimit",
+    "mindist",
+    "minlen",
+    "mode",
+    "mosek",
+    "newrank",
+    "nodesep",
+    "nojustify",
+    "normalize",
+    "notranslate",
+    "nslimit",
+    "nslimit1",
+    "oneblock",
+    "ordering",
+    "orientation",
+    "outputorder",
+    "overlap",
+    "overlap_scaling",
+    "overlap_shrink",
+    "pack",
+    "packmode",
+    "pad",
+    "page",
+    "pagedir",
+    "pencolor",
+    "penwidth",
+    "peripheries",
+    "pin",
+    "pos",
+    "quadtree",
+    "quantum",
+    "radius",
+    "rank",
+    "rankdir",
+    "ranksep",
+    "ratio",
+    "rects",
+    "regular",
+    "remincross",
+    "repulsiveforce",
+    "resolution",
+    "root",
+    "rotate",
+    "rotation",
+    "samehead",
+    "sametail",
+    "samplepoints",
+    "scale",
+    "searchsize",
+    "sep",
+    "shapefile",
+    "showboxes",
+    "sides",
+    "size",
+    "skew",
+    "smoothing",
+    "sortv",
+    "splines",
+    "start",
+    "style",
+    "stylesheet",
+    "tailURL",
+    "tail_lp",
+    "tailclip",
+    "tailhref",
+    "taillabel",
+    "tailport",
+    "tailtarget",
+    "tailtooltip",
+    "target",
+    "tooltip",
+    "truecolor",
+    "vertices",
+    "viewport",
+    "voro_margin",
+    "width",
+    "xdotversion",
+    "xlabel",
+    "xlp",
+    "z",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_the_order_of_their_keys() {
+        for (index, spec) in ATTRIBUTES.iter().enumerate() {
+            assert_eq!(spec.known as usize, index);
+            assert_eq!(Known::find(spec.name), Some(spec.known));
+        }
+    }
+
+    #[test]
+    fn drawing_attributes_are_sorted() {
+        assert!(DRAWING.is_sorted());
+        assert!(is_drawing_attribute("rankdir") && !is_drawing_attribute("prompt"));
+    }
+
+    #[test]
+    fn coercion_accepts_quoted_scalars_and_refuses_nonsense() {
+        assert_eq!(
+            Boolean.coerce(&Value::String("true".into())),
+            Some(Value::Boolean(true))
+        );
+        assert_eq!(
+            Integer(0).coerce(&Value::String("3".into())),
+            Some(Value::Integer(3))
+        );
+        assert_eq!(Integer(0).coerce(&Value::Integer(-3)), None);
+        assert_eq!(
+            Time.coerce(&Value::Integer(5)),
+            Some(Value::Duration(Duration::from_secs(5)))
+        );
+        assert_eq!(Time.coerce(&Value::String("soon".into())), None);
+    }
+}

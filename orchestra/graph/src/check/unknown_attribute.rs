@@ -1,0 +1,76 @@
+//! `unknown_attribute`: an attribute that looks like a known one, or like another tool's (rule L7).
+
+use crate::attribute::{ATTRIBUTES, FOREIGN, Known, Scope, is_drawing_attribute};
+use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::text::Span;
+
+pub(crate) const CODE: &str = "unknown_attribute";
+
+/// What an unknown attribute was probably meant to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Suggestion {
+    /// A misspelling of this one.
+    Spelling(&'static str),
+    /// Another tool's name for this one.
+    Foreign(&'static str),
+    /// A known one in the wrong place.
+    Misplaced(Known),
+}
+
+pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
+    if is_drawing_attribute(name) {
+        return None;
+    }
+    if let Some(known) = Known::find(name) {
+        return Some(Suggestion::Misplaced(known));
+    }
+    if let Some((_, known)) = FOREIGN.iter().find(|(foreign, _)| *foreign == name) {
+        return known
+            .spec()
+            .scopes
+            .contains(scope)
+            .then(|| Suggestion::Foreign(known.name()));
+    }
+    let names = ATTRIBUTES
+        .iter()
+        .filter(|spec| spec.scopes.contains(scope))
+        .map(|spec| spec.name);
+    did_you_mean(name, names).map(Suggestion::Spelling)
+}
+
+pub(crate) fn fault(name: &str, span: Span, scope: Scope, suggestion: &Suggestion) -> Diagnostic {
+    let message = format!("unknown {} attribute `{name}`", scope.word());
+    let fault = |message: String| Diagnostic::warning(CODE, message, span);
+    match suggestion {
+        Suggestion::Spelling(known) => fault(message)
+            .note("unknown attributes are kept for custom handlers, but the engine does not read them")
+            .help(format!("did you mean `{known}`?"))
+            .fix(span, *known),
+        Suggestion::Foreign(known) => fault(message)
+            .note("unknown attributes are kept for custom handlers, but the engine does not read them")
+            .help(format!("other tools say `{name}`; here it is `{known}`"))
+            .fix(span, *known),
+        Suggestion::Misplaced(known) => {
+            let scopes = known.spec().scopes;
+            let places: Vec<&str> = [
+                (scopes.graph, "the graph"),
+                (scopes.node, "a node"),
+                (scopes.edge, "an edge"),
+            ]
+            .iter()
+            .filter_map(|(holds, place)| holds.then_some(*place))
+            .collect();
+            let places = places.join(" or ");
+            let article = if scope == Scope::Edge {
+                "an edge"
+            } else if scope == Scope::Node {
+                "a node"
+            } else {
+                "the graph"
+            };
+            fault(format!("`{name}` has no meaning on {article}"))
+                .note(format!("`{}`: {}", known.name(), known.spec().doc))
+                .help(format!("put it on {places}"))
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Handler kinds and the shapes that stand for them (Attractor 2.8, rule L13).
+
+/// Entry point.
+pub const START: &str = "start";
+/// Exit point.
+pub const EXIT: &str = "exit";
+/// A model task.
+pub const CODERGEN: &str = "codergen";
+/// A human gate.
+pub const WAIT_HUMAN: &str = "wait.human";
+/// A routing point.
+pub const CONDITIONAL: &str = "conditional";
+/// A fan-out.
+pub const PARALLEL: &str = "parallel";
+/// A fan-in.
+pub const FAN_IN: &str = "parallel.fan_in";
+/// A shell command.
+pub const TOOL: &str = "tool";
+/// A supervisor of a child pipeline.
+pub const MANAGER_LOOP: &str = "stack.manager_loop";
+/// Another pipeline as one stage.
+pub const SUBPIPELINE: &str = "subpipeline";
+
+/// The kinds that the language itself defines.
+pub const BUILT_IN: &[&str] = &[
+    START,
+    EXIT,
+    CODERGEN,
+    WAIT_HUMAN,
+    CONDITIONAL,
+    PARALLEL,
+    FAN_IN,
+    TOOL,
+    MANAGER_LOOP,
+    SUBPIPELINE,
+];
+
+const SHAPES: &[(&str, &str)] = &[
+    ("Mdiamond", START),
+    ("circle", START),
+    ("Msquare", EXIT),
+    ("doublecircle", EXIT),
+    ("box", CODERGEN),
+    ("hexagon", WAIT_HUMAN),
+    ("diamond", CONDITIONAL),
+    ("component", PARALLEL),
+    ("tripleoctagon", FAN_IN),
+    ("parallelogram", TOOL),
+    ("house", MANAGER_LOOP),
+    ("folder", SUBPIPELINE),
+];
+
+/// The kind that a shape stands for; `None` for shapes that say nothing.
+pub fn of_shape(shape: &str) -> Option<&'static str> {
+    SHAPES
+        .iter()
+        .find(|(name, _)| *name == shape)
+        .map(|(_, kind)| *kind)
+}
+
+/// The shapes that stand for a kind.
+pub fn shapes_of(kind: &str) -> impl Iterator<Item = &'static str> {
+    SHAPES
+        .iter()
+        .filter(move |(_, of)| *of == kind)
+        .map(|(shape, _)| *shape)
+}

@@ -1,0 +1,303 @@
+//! Syntax tree to graph model: defaults, chains, subgraph classes, implicit nodes, typed attributes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ast::{self, DefaultsTarget, Statement};
+use crate::attribute::{Attribute, Attributes, Key, Known, Origin, Scope};
+use crate::check::{attribute_type, conflicting_aliases, duplicate_node_attribute, unknown_attribute};
+use crate::diagnostic::Diagnostic;
+use crate::model::{Edge, Graph, Node, NodeIndex, Subgraph};
+use crate::text::Source;
+use crate::value::Value;
+
+/// Makes the graph of a syntax tree; what cannot be understood is reported and left out.
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, lower, parse};
+/// let parsed = parse(&Source::new("a.dot", "digraph a { start -> work -> exit }"), &Limits::default());
+/// let (graph, faults) = lower(&parsed.source, &parsed.file);
+/// assert_eq!(graph.edges.len(), 2);
+/// assert!(faults.is_empty());
+/// ```
+pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
+    let mut lowering = Lowering {
+        source,
+        graph: Graph::default(),
+        faults: Vec::new(),
+        unknown: HashMap::new(),
+    };
+    if let Some(name) = &file.name {
+        lowering.graph.name.clone_from(&name.text);
+        lowering.graph.span = name.span;
+    } else {
+        lowering.graph.span = file.keyword;
+    }
+    lowering.statements(&file.statements, &Defaults::default());
+    (lowering.graph, lowering.faults)
+}
+
+/// What holds for the statements of one block.
+#[derive(Clone, Default)]
+struct Defaults {
+    node: Vec<Attribute>,
+    edge: Vec<Attribute>,
+    classes: Vec<Arc<str>>,
+    subgraph: Option<u32>,
+}
+
+struct Lowering<'s> {
+    source: &'s Source,
+    graph: Graph,
+    faults: Vec<Diagnostic>,
+    /// What is said of each unknown key, so that a key that recurs is looked up once.
+    unknown: HashMap<(String, Scope), Option<unknown_attribute::Suggestion>>,
+}
+
+impl Lowering<'_> {
+    fn statements(&mut self, statements: &[Statement], outer: &Defaults) {
+        let mut defaults = outer.clone();
+        for statement in statements {
+            match statement {
+                Statement::Assignment(attribute) => {
+                    self.graph_attribute(attribute, defaults.subgraph);
+                }
+                Statement::Defaults(block) => self.defaults(block, &mut defaults),
+                Statement::Node(node) => self.node(node, &defaults),
+                Statement::Edge(edge) => self.edge(edge, &defaults),
+                Statement::Subgraph(subgraph) => self.subgraph(subgraph, &defaults),
+            }
+        }
+    }
+
+    fn graph_attribute(&mut self, raw: &ast::Attribute, subgraph: Option<u32>) {
+        // Inside a subgraph these only draw; its label is read when the subgraph is entered.
+        if subgraph.is_some() {
+            return;
+        }
+        if let Some(attribute) = self.attribute(raw, Scope::Graph, Origin::Explicit) {
+            let mut attributes = std::mem::take(&mut self.graph.attributes);
+            self.set(&mut attributes, attribute, None);
+            self.graph.attributes = attributes;
+        }
+    }
+
+    fn defaults(&mut self, block: &ast::Defaults, defaults: &mut Defaults) {
+        let (scope, list) = match block.target {
+            DefaultsTarget::Graph => {
+                for attribute in &block.attributes {
+                    self.graph_attribute(attribute, defaults.subgraph);
+                }
+                return;
+            }
+            DefaultsTarget::Node => (Scope::Node, &mut defaults.node),
+            DefaultsTarget::Edge => (Scope::Edge, &mut defaults.edge),
+        };
+        for raw in &block.attributes {
+            if let Some(attribute) = self.attribute(raw, scope, Origin::Default) {
+                match list.iter_mut().find(|present| present.key == attribute.key) {
+                    Some(present) => *present = attribute,
+                    None => list.push(attribute),
+                }
+            }
+        }
+    }
+
+    fn subgraph(&mut self, subgraph: &ast::Subgraph, outer: &Defaults) {
+        let mut inner = outer.clone();
+        let label = label_of(&subgraph.statements);
+        if let Some(class) = label.as_deref().map(class_of).filter(|class| !class.is_empty()) {
+            inner.classes.push(class.into());
+        }
+        inner.subgraph = Some(self.graph.subgraphs.len() as u32);
+        self.graph.subgraphs.push(Subgraph {
+            name: subgraph.name.as_ref().map(|name| name.text.clone()),
+            label,
+            parent: outer.subgraph,
+            span: subgraph.span,
+        });
+        self.statements(&subgraph.statements, &inner);
+    }
+
+    fn node(&mut self, statement: &ast::NodeStatement, defaults: &Defaults) {
+        let index = self.mention(&statement.id, defaults);
+        let mut attributes = std::mem::take(&mut self.graph.nodes[index.at()].attributes);
+        if !self.graph.nodes[index.at()].declared {
+            // Named by an edge before: the defaults of the place where it is declared are the ones meant.
+            attributes = Attributes::default();
+            defaults
+                .node
+                .iter()
+                .for_each(|attribute| attributes.push(attribute.clone()));
+            let node = &mut self.graph.nodes[index.at()];
+            node.declared = true;
+            node.span = statement.id.span;
+            node.subgraph = defaults.subgraph;
+        }
+        for raw in &statement.attributes {
+            if let Some(attribute) = self.attribute(raw, Scope::Node, Origin::Explicit) {
+                self.set(&mut attributes, attribute, Some(&statement.id.text));
+            }
+        }
+        let node = &mut self.graph.nodes[index.at()];
+        node.attributes = attributes;
+        for class in &defaults.classes {
+            add_class(node, class.clone());
+        }
+        let own: Vec<Arc<str>> = node.attributes.words(Known::Class).map(Into::into).collect();
+        for class in own {
+            add_class(node, class);
+        }
+    }
+
+    /// The node of an id; a new one gets the defaults of the place where it is first named.
+    fn mention(&mut self, id: &ast::Identifier, defaults: &Defaults) -> NodeIndex {
+        if let Some(index) = self.graph.find(&id.text) {
+            return index;
+        }
+        let index = self.graph.add_node(&id.text, id.span);
+        let node = &mut self.graph.nodes[index.at()];
+        node.declared = false;
+        node.subgraph = defaults.subgraph;
+        defaults
+            .node
+            .iter()
+            .for_each(|attribute| node.attributes.push(attribute.clone()));
+        let by_default: Vec<Arc<str>> = node.attributes.words(Known::Class).map(Into::into).collect();
+        for class in defaults.classes.iter().cloned().chain(by_default) {
+            add_class(node, class);
+        }
+        index
+    }
+
+    fn edge(&mut self, statement: &ast::EdgeStatement, defaults: &Defaults) {
+        let mut attributes = Attributes::default();
+        for raw in &statement.attributes {
+            if let Some(attribute) = self.attribute(raw, Scope::Edge, Origin::Explicit) {
+                self.set(&mut attributes, attribute, None);
+            }
+        }
+        for attribute in &defaults.edge {
+            if attributes.find(attribute.key.name()).is_none() {
+                attributes.push(attribute.clone());
+            }
+        }
+        let indices: Vec<NodeIndex> = statement
+            .nodes
+            .iter()
+            .map(|id| self.mention(id, defaults))
+            .collect();
+        for (ids, ends) in statement.nodes.windows(2).zip(indices.windows(2)) {
+            if let ([from_id, to_id], [from, to]) = (ids, ends) {
+                self.graph.edges.push(Edge {
+                    from: *from,
+                    to: *to,
+                    from_span: from_id.span,
+                    to_span: to_id.span,
+                    attributes: attributes.clone(),
+                });
+            }
+        }
+    }
+
+    /// Sets an explicit attribute and says where it stands twice.
+    fn set(&mut self, attributes: &mut Attributes, attribute: Attribute, node: Option<&str>) {
+        let (key_span, name) = (attribute.key_span, attribute.key.clone());
+        let Some(before) = attributes.set(attribute) else {
+            return;
+        };
+        if before.origin != Origin::Explicit {
+            return;
+        }
+        let (first, second) = (self.source.slice(before.key_span), self.source.slice(key_span));
+        let fault = if first.trim_matches('"') == second.trim_matches('"') {
+            duplicate_node_attribute::fault(name.name(), before.key_span, key_span)
+        } else {
+            conflicting_aliases::fault(name.name(), (first, before.key_span), (second, key_span))
+        };
+        self.faults.push(match node {
+            Some(id) => fault.node(id),
+            None => fault,
+        });
+    }
+
+    /// Gives an attribute its key and type (rules L6, L7).
+    fn attribute(&mut self, raw: &ast::Attribute, scope: Scope, origin: Origin) -> Option<Attribute> {
+        let (key_span, value_span) = (raw.key.span, raw.value_span);
+        let keep = |key, value| Attribute {
+            key,
+            value,
+            key_span,
+            value_span,
+            origin,
+        };
+        let known = Known::find(&raw.key.text).filter(|known| known.spec().scopes.contains(scope));
+        let Some(known) = known else {
+            self.unknown(&raw.key, scope);
+            return Some(keep(Key::Other(raw.key.text.as_str().into()), raw.value.clone()));
+        };
+        let ty = known.spec().ty;
+        let as_text = matches!(ty, crate::AttributeType::String | crate::AttributeType::Node);
+        if as_text && !raw.quoted {
+            // The text as written: `4.10` must not become `4.1`.
+            return Some(keep(
+                Key::Known(known),
+                Value::String(self.source.slice(value_span).into()),
+            ));
+        }
+        match ty.coerce(&raw.value) {
+            Some(value) => Some(keep(Key::Known(known), value)),
+            None => {
+                self.faults
+                    .push(attribute_type::fault(known, &raw.value, value_span));
+                None
+            }
+        }
+    }
+
+    fn unknown(&mut self, key: &ast::Identifier, scope: Scope) {
+        let suggestion = match self.unknown.get(&(key.text.clone(), scope)) {
+            Some(suggestion) => suggestion.clone(),
+            None => {
+                let suggestion = unknown_attribute::suggest(&key.text, scope);
+                self.unknown.insert((key.text.clone(), scope), suggestion.clone());
+                suggestion
+            }
+        };
+        if let Some(suggestion) = suggestion {
+            self.faults
+                .push(unknown_attribute::fault(&key.text, key.span, scope, &suggestion));
+        }
+    }
+}
+
+fn add_class(node: &mut Node, class: Arc<str>) {
+    if !node.classes.contains(&class) {
+        node.classes.push(class);
+    }
+}
+
+/// The label that a subgraph's own statements give it, wherever among them it stands.
+fn label_of(statements: &[Statement]) -> Option<String> {
+    let is_label = |attribute: &&ast::Attribute| attribute.key.text == "label";
+    statements
+        .iter()
+        .filter_map(|statement| match statement {
+            Statement::Assignment(attribute) => Some(attribute).filter(is_label),
+            Statement::Defaults(block) if block.target == DefaultsTarget::Graph => {
+                block.attributes.iter().rfind(is_label)
+            }
+            _ => None,
+        })
+        .last()
+        .map(|attribute| attribute.value.to_string())
+}
+
+/// The class that a label gives (rule L9): `Loop A` gives `loop-a`.
+fn class_of(label: &str) -> String {
+    let lower = label.trim().to_lowercase();
+    let dashed = lower.chars().map(|c| if c.is_whitespace() { '-' } else { c });
+    dashed
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect()
+}

@@ -1,0 +1,148 @@
+//! Source text, byte spans and the line and column positions shown to people.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+/// A half-open range of bytes in a [`Source`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Offset behind the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// Makes a span from two byte offsets.
+    ///
+    /// ```
+    /// use orchestra_graph::Span;
+    /// assert_eq!(Span::new(3, 5).len(), 2);
+    /// ```
+    pub const fn new(start: u32, end: u32) -> Span {
+        Span { start, end }
+    }
+
+    /// Makes a span from offsets of the machine's size; files are limited to 4 GiB long before.
+    pub(crate) fn of(start: usize, end: usize) -> Span {
+        Span {
+            start: u32::try_from(start).unwrap_or(u32::MAX),
+            end: u32::try_from(end).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Number of bytes.
+    pub const fn len(self) -> u32 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether the span covers no byte.
+    pub const fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// The smallest span that covers both.
+    pub fn to(self, other: Span) -> Span {
+        Span {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+}
+
+/// A place in a text as people count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1, in characters.
+    pub column: u32,
+}
+
+/// A named pipeline text; cheap to clone.
+///
+/// ```
+/// use orchestra_graph::Source;
+/// let source = Source::new("a.dot", "digraph a {\n}");
+/// assert_eq!(source.position(12).line, 2);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Source {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    text: String,
+    lines: OnceLock<Vec<u32>>,
+}
+
+impl Source {
+    /// Makes a source from the name shown in messages (a path with forward slashes) and its text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
+        Source {
+            inner: Arc::new(Inner {
+                name: name.into(),
+                text: text.into(),
+                lines: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// The name shown in messages.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &str {
+        &self.inner.text
+    }
+
+    /// The text of a span; empty where the span lies outside the text or splits a character.
+    pub fn slice(&self, span: Span) -> &str {
+        self.text()
+            .get(span.start as usize..span.end as usize)
+            .unwrap_or_default()
+    }
+
+    /// The position of a byte offset; an offset behind the end is the end.
+    pub fn position(&self, offset: u32) -> Position {
+        let lines = self.lines();
+        let line = lines.partition_point(|start| *start <= offset).saturating_sub(1);
+        let start = lines.get(line).copied().unwrap_or_default() as usize;
+        let mut end = (offset as usize).min(self.text().len());
+        while !self.text().is_char_boundary(end) {
+            end -= 1;
+        }
+        let column = self.text().get(start..end).map_or(0, |text| text.chars().count());
+        Position {
+            line: line as u32 + 1,
+            column: column as u32 + 1,
+        }
+    }
+
+    /// The text of a line (from 1) without its line end; empty where there is none.
+    pub fn line(&self, line: u32) -> &str {
+        let lines = self.lines();
+        let index = (line as usize).saturating_sub(1);
+        let start = lines.get(index).copied().unwrap_or(u32::MAX) as usize;
+        let end = lines
+            .get(index + 1)
+            .map_or(self.text().len(), |end| *end as usize);
+        self.text()
+            .get(start..end)
+            .unwrap_or_default()
+            .trim_end_matches(['\n', '\r'])
+    }
+
+    fn lines(&self) -> &[u32] {
+        self.inner.lines.get_or_init(|| {
+            let breaks = self.text().bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0)
+                .chain(breaks.map(|(at, _)| at as u32 + 1))
+                .collect()
+        })
+    }
+}
