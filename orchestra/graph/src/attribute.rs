@@ -157,7 +157,11 @@ pub struct AttributeSpec {
 
 macro_rules! scopes {
     ($($scope:ident)+) => {
-        Scopes { $($scope: true,)+ ..Scopes { graph: false, node: false, edge: false } }
+        {
+            let mut scopes = Scopes { graph: false, node: false, edge: false };
+            $(scopes.$scope = true;)+
+            scopes
+        }
     };
 }
 

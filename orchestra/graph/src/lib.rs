@@ -3,24 +3,34 @@
 //! Everything here is pure: no files, no clock, no threads. The macro, the command line, the server and the
 //! editor all call this crate, so a pipeline means the same to each of them.
 
+mod analysis;
 pub mod ast;
 mod attribute;
 mod check;
+pub mod condition;
 mod diagnostic;
 pub mod kind;
+mod load;
 mod lower;
 mod model;
+mod stylesheet;
 mod syntax;
 mod text;
+mod transform;
 mod value;
 
+pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
     ATTRIBUTES, Attribute, AttributeSpec, AttributeType, Attributes, Key, Known, Origin, Scope, Scopes,
     is_drawing_attribute,
 };
+pub use check::LintRule;
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
+pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
+pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
 pub use text::{Position, Source, Span};
+pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};

@@ -289,7 +289,7 @@ fn label_of(statements: &[Statement]) -> Option<String> {
             }
             _ => None,
         })
-        .last()
+        .next_back()
         .map(|attribute| attribute.value.to_string())
 }
 

@@ -120,7 +120,7 @@ pub fn format_duration(duration: Duration) -> String {
         return "0s".to_owned();
     }
     for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
-        if millis % length == 0 {
+        if millis.is_multiple_of(length) {
             return format!("{}{unit}", millis / length);
         }
     }

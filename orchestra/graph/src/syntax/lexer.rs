@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn unknown_escapes_stand_as_written() {
-        let (text, unknown) = decode(r#""a\lb\""#, 0);
+        let (text, unknown) = decode(r#""a\lb\"""#, 0);
         assert_eq!(text, "a\\lb\"");
         assert_eq!(unknown.first(), Some(&Span::new(2, 4)));
     }

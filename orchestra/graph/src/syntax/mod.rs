@@ -4,4 +4,5 @@ pub(crate) mod lexer;
 mod parser;
 
 pub use lexer::is_identifier;
+pub(crate) use parser::shorten;
 pub use parser::{Limits, Parsed, parse, parse_bytes};

@@ -1,0 +1,250 @@
+//! What the checks and the table need to know of a graph, computed once.
+
+use crate::attribute::Known;
+use crate::condition::{ConditionFault, Expression, parse_condition};
+use crate::kind;
+use crate::model::{Edge, EdgeIndex, Graph, NodeIndex};
+use crate::syntax::lexer;
+use crate::text::{Source, Span};
+use serde_json::Value as Json;
+
+/// The condition of an edge.
+#[derive(Clone, Debug)]
+pub enum EdgeCondition {
+    /// None: the edge is unconditional.
+    None,
+    /// A condition.
+    Parsed(Expression),
+    /// Text that is no condition; the fault's range lies in the attribute's text.
+    Faulty(Known, ConditionFault),
+}
+
+/// Edges grouped by one of their ends, in rows.
+#[derive(Clone, Debug, Default)]
+struct Rows {
+    starts: Vec<u32>,
+    edges: Vec<EdgeIndex>,
+}
+
+impl Rows {
+    fn new(nodes: usize, edges: &[Edge], end: impl Fn(&Edge) -> NodeIndex) -> Rows {
+        let mut starts = vec![0u32; nodes + 1];
+        for edge in edges {
+            starts[end(edge).at() + 1] += 1;
+        }
+        for at in 0..nodes {
+            starts[at + 1] += starts[at];
+        }
+        let mut next = starts.clone();
+        let mut rows = vec![EdgeIndex(0); edges.len()];
+        for (at, edge) in edges.iter().enumerate() {
+            let slot = &mut next[end(edge).at()];
+            rows[*slot as usize] = EdgeIndex(at as u32);
+            *slot += 1;
+        }
+        Rows { starts, edges: rows }
+    }
+
+    fn of(&self, node: NodeIndex) -> &[EdgeIndex] {
+        let bounds = self.starts.get(node.at()..node.at() + 2);
+        bounds
+            .and_then(|bounds| self.edges.get(bounds[0] as usize..bounds[1] as usize))
+            .unwrap_or_default()
+    }
+}
+
+/// A graph with what follows from it: adjacency, conditions, start and exit, handler kinds.
+///
+/// ```
+/// use orchestra_graph::{Analysis, LoadOptions, Source, load};
+/// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &LoadOptions::default());
+/// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+/// assert_eq!(analysis.outgoing(analysis.start().unwrap()).len(), 1);
+/// ```
+pub struct Analysis<'g> {
+    graph: &'g Graph,
+    source: &'g Source,
+    outgoing: Rows,
+    incoming: Rows,
+    conditions: Vec<EdgeCondition>,
+    starts: Vec<NodeIndex>,
+    exits: Vec<NodeIndex>,
+}
+
+impl<'g> Analysis<'g> {
+    /// Analyses a graph; the source is what its spans refer to.
+    pub fn new(graph: &'g Graph, source: &'g Source) -> Analysis<'g> {
+        let nodes = graph.nodes.len();
+        Analysis {
+            graph,
+            source,
+            outgoing: Rows::new(nodes, &graph.edges, |edge| edge.from),
+            incoming: Rows::new(nodes, &graph.edges, |edge| edge.to),
+            conditions: graph.edges.iter().map(condition_of).collect(),
+            starts: ends(graph, kind::START, &["Mdiamond", "circle"], &["start", "Start"]),
+            exits: ends(graph, kind::EXIT, &["Msquare", "doublecircle"], &["exit", "end"]),
+        }
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &'g Graph {
+        self.graph
+    }
+
+    /// The text that the graph's spans refer to.
+    pub fn source(&self) -> &'g Source {
+        self.source
+    }
+
+    /// The edges out of a node, in the order of the file.
+    pub fn outgoing(&self, node: NodeIndex) -> &[EdgeIndex] {
+        self.outgoing.of(node)
+    }
+
+    /// The edges into a node, in the order of the file.
+    pub fn incoming(&self, node: NodeIndex) -> &[EdgeIndex] {
+        self.incoming.of(node)
+    }
+
+    /// The condition of an edge.
+    pub fn condition(&self, edge: EdgeIndex) -> &EdgeCondition {
+        self.conditions.get(edge.at()).unwrap_or(&EdgeCondition::None)
+    }
+
+    /// All nodes that would be the start (rule L13); a sound pipeline has exactly one.
+    pub fn starts(&self) -> &[NodeIndex] {
+        &self.starts
+    }
+
+    /// All nodes that would be the exit (rule L13); a sound pipeline has exactly one.
+    pub fn exits(&self) -> &[NodeIndex] {
+        &self.exits
+    }
+
+    /// The start, where there is exactly one.
+    pub fn start(&self) -> Option<NodeIndex> {
+        <[NodeIndex; 1]>::try_from(self.starts.as_slice())
+            .ok()
+            .map(|[start]| start)
+    }
+
+    /// The exit, where there is exactly one.
+    pub fn exit(&self) -> Option<NodeIndex> {
+        <[NodeIndex; 1]>::try_from(self.exits.as_slice())
+            .ok()
+            .map(|[exit]| exit)
+    }
+
+    /// The handler kind of a node (Attractor 4.2), with start and exit found by rule L13.
+    pub fn kind(&self, node: NodeIndex) -> &'g str {
+        let kind = self.graph.node(node).kind();
+        match kind {
+            kind::CODERGEN if self.starts.contains(&node) => kind::START,
+            kind::CODERGEN if self.exits.contains(&node) => kind::EXIT,
+            // A drawing shape such as `circle` on another node says nothing once the start is known.
+            kind::START if !self.starts.contains(&node) => kind::CODERGEN,
+            kind::EXIT if !self.exits.contains(&node) => kind::CODERGEN,
+            other => other,
+        }
+    }
+
+    /// The targets that a node's `retry_target` and `fallback_retry_target` name, where they exist.
+    pub fn retry_targets(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> {
+        let attributes = &self.graph.node(node).attributes;
+        [Known::RetryTarget, Known::FallbackRetryTarget]
+            .into_iter()
+            .filter_map(|known| attributes.filled(known).and_then(|id| self.graph.find(id.trim())))
+    }
+
+    /// The targets that the graph's `retry_target` and `fallback_retry_target` name, where they exist.
+    pub fn graph_retry_targets(&self) -> impl Iterator<Item = NodeIndex> {
+        [Known::RetryTarget, Known::FallbackRetryTarget]
+            .into_iter()
+            .filter_map(|known| {
+                self.graph
+                    .attributes
+                    .filled(known)
+                    .and_then(|id| self.graph.find(id.trim()))
+            })
+    }
+
+    /// Where a part of an attribute's text stands in the file.
+    pub fn inside(&self, value_span: Span, range: std::ops::Range<usize>) -> Span {
+        lexer::inside(self.source.text(), value_span, range)
+    }
+}
+
+/// The nodes that would be the start or exit: by type or main shape, else by second shape, else by id.
+fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<NodeIndex> {
+    let typed = |at: NodeIndex| graph.node(at).attributes.filled(Known::Type);
+    let all = || graph.indexed_nodes().map(|(at, _)| at);
+    for shape in shapes {
+        let found: Vec<NodeIndex> = all()
+            .filter(|at| match typed(*at) {
+                Some(kind) => kind == of_kind,
+                None => graph.node(*at).shape() == *shape,
+            })
+            .collect();
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    ids.iter().filter_map(|id| graph.find(id)).collect()
+}
+
+fn condition_of(edge: &Edge) -> EdgeCondition {
+    if let Some(text) = edge.attributes.filled(Known::Condition) {
+        return match parse_condition(text) {
+            Ok(expression) => EdgeCondition::Parsed(expression),
+            Err(fault) => EdgeCondition::Faulty(Known::Condition, fault),
+        };
+    }
+    match edge.attributes.text(Known::ConditionType) {
+        Some("success") => EdgeCondition::Parsed(Expression::Failed(false)),
+        Some("failure") => EdgeCondition::Parsed(Expression::Failed(true)),
+        Some("conditional") => {
+            match output_condition(edge.attributes.text(Known::ConditionValue).unwrap_or_default()) {
+                Ok(expression) => EdgeCondition::Parsed(expression),
+                Err(fault) => EdgeCondition::Faulty(Known::ConditionValue, fault),
+            }
+        }
+        _ => EdgeCondition::None,
+    }
+}
+
+/// The four forms of `condition_value` (rule R11).
+fn output_condition(text: &str) -> Result<Expression, ConditionFault> {
+    let fault = |message: &str| ConditionFault {
+        message: message.to_owned(),
+        range: 0..text.len(),
+        help: "write the name of an output key, or `{\"key\": \"NAME\", \"value\": VALUE}`".to_owned(),
+        replacement: None,
+    };
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(fault("`condition_value` is empty"));
+    }
+    match serde_json::from_str::<Json>(trimmed) {
+        Ok(Json::String(key)) => Ok(Expression::HasOutput(key)),
+        Ok(Json::Object(object)) => {
+            let pair = |key: &str, value: &str| {
+                object
+                    .get(key)
+                    .and_then(Json::as_str)
+                    .zip(object.get(value).cloned())
+            };
+            match pair("key", "value").or_else(|| pair("check_output_key", "expected_value")) {
+                Some((key, value)) => Ok(Expression::OutputIs {
+                    key: key.to_owned(),
+                    value,
+                }),
+                None => Err(fault("`condition_value` needs `key` and `value`")),
+            }
+        }
+        Ok(_) => Err(fault(
+            "`condition_value` must be a key, or an object with `key` and `value`",
+        )),
+        Err(_) if trimmed.starts_with(['{', '[', '"']) => Err(fault("`condition_value` is not valid JSON")),
+        Err(_) => Ok(Expression::HasOutput(trimmed.to_owned())),
+    }
+}

@@ -1,0 +1,240 @@
+//! What a condition may ask, and the primitives that both forms of a condition call.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use regex_lite::Regex;
+use serde_json::Value;
+
+use super::Comparison;
+
+/// A store of named values.
+pub trait Lookup {
+    /// The value of a key.
+    fn lookup(&self, key: &str) -> Option<&Value>;
+}
+
+impl Lookup for () {
+    fn lookup(&self, _: &str) -> Option<&Value> {
+        None
+    }
+}
+
+impl Lookup for BTreeMap<String, Value> {
+    fn lookup(&self, key: &str) -> Option<&Value> {
+        self.get(key)
+    }
+}
+
+impl Lookup for HashMap<String, Value> {
+    fn lookup(&self, key: &str) -> Option<&Value> {
+        self.get(key)
+    }
+}
+
+impl Lookup for serde_json::Map<String, Value> {
+    fn lookup(&self, key: &str) -> Option<&Value> {
+        self.get(key)
+    }
+}
+
+/// What is known when an edge is chosen: the stage's outcome and the run's context.
+///
+/// At a `diamond` the outcome is that of the stage before it (rule R4).
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// The outcome word.
+    pub outcome: &'a str,
+    /// The label that the stage prefers; empty for none.
+    pub preferred_label: &'a str,
+    /// Why the stage failed; empty if it did not.
+    pub failure_reason: &'a str,
+    /// The nodes that the stage suggests, best first.
+    pub suggested_next_ids: &'a [String],
+    /// The node whose edges are chosen from.
+    pub current_node: &'a str,
+    /// The stage that ran last.
+    pub last_stage: &'a str,
+    /// The run's context.
+    pub context: &'a (dyn Lookup + Sync),
+    /// What the stage itself gave, for first-match routing (rule R11).
+    pub output: &'a (dyn Lookup + Sync),
+}
+
+impl Default for Facts<'_> {
+    fn default() -> Self {
+        Facts {
+            outcome: "",
+            preferred_label: "",
+            failure_reason: "",
+            suggested_next_ids: &[],
+            current_node: "",
+            last_stage: "",
+            context: &(),
+            output: &(),
+        }
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// Whether the stage failed.
+    pub fn failed(&self) -> bool {
+        self.outcome == "fail"
+    }
+
+    /// The value of a key: the stage's own facts, else the context (rule C3).
+    fn value(&self, key: &str) -> Option<Cow<'a, Value>> {
+        self.context
+            .lookup(key)
+            .or_else(|| {
+                key.strip_prefix("context.")
+                    .and_then(|key| self.context.lookup(key))
+            })
+            .map(Cow::Borrowed)
+    }
+
+    fn own(&self, key: &str) -> Option<&'a str> {
+        Some(match key {
+            "outcome" => self.outcome,
+            "preferred_label" => self.preferred_label,
+            "failure_reason" => self.failure_reason,
+            "current_node" => self.current_node,
+            "last_stage" => self.last_stage,
+            _ => return None,
+        })
+    }
+
+    /// The plain text of a key; a missing one is empty (rule C3).
+    ///
+    /// ```
+    /// use orchestra_graph::condition::Facts;
+    /// assert_eq!(Facts { outcome: "fail", ..Facts::default() }.text("outcome"), "fail");
+    /// assert_eq!(Facts::default().text("context.missing"), "");
+    /// ```
+    pub fn text(&self, key: &str) -> Cow<'a, str> {
+        if let Some(own) = self.own(key) {
+            return Cow::Borrowed(own);
+        }
+        let found = self.context.lookup(key).or_else(|| {
+            key.strip_prefix("context.")
+                .and_then(|key| self.context.lookup(key))
+        });
+        found.map_or(Cow::Borrowed(""), plain_text)
+    }
+
+    /// Whether a key is present and says yes: not empty, not `false`, not `0`.
+    pub fn truthy(&self, key: &str) -> bool {
+        !matches!(&*self.text(key), "" | "false" | "0")
+    }
+
+    /// Whether a comparison holds.
+    pub fn compare(&self, key: &str, comparison: Comparison, literal: &str) -> bool {
+        match comparison {
+            Comparison::Equal => self.text(key) == literal,
+            Comparison::NotEqual => self.text(key) != literal,
+            Comparison::Contains => self.contains(key, literal),
+            _ => {
+                let (Some(left), Some(right)) = (number(&self.text(key)), number(literal)) else {
+                    return false;
+                };
+                match comparison {
+                    Comparison::Less => left < right,
+                    Comparison::LessOrEqual => left <= right,
+                    Comparison::Greater => left > right,
+                    _ => left >= right,
+                }
+            }
+        }
+    }
+
+    fn contains(&self, key: &str, literal: &str) -> bool {
+        if self.own(key).is_none()
+            && let Some(Cow::Borrowed(Value::Array(items))) = self.value(key)
+        {
+            return items.iter().any(|item| plain_text(item) == literal);
+        }
+        self.text(key).contains(literal)
+    }
+
+    /// Whether a regular expression matches somewhere in a key's text.
+    pub fn matches(&self, key: &str, pattern: &Pattern) -> bool {
+        pattern.regex.is_match(&self.text(key))
+    }
+
+    /// Whether the stage's own output holds a key (rule R11).
+    pub fn has_output(&self, key: &str) -> bool {
+        self.output.lookup(key).is_some()
+    }
+
+    /// Whether the stage's own output holds a key with this value, type included (rule R11).
+    pub fn output_is(&self, key: &str, expected: &Value) -> bool {
+        match (self.output.lookup(key), expected) {
+            (Some(Value::Number(found)), Value::Number(expected)) => found.as_f64() == expected.as_f64(),
+            (Some(found), expected) => found == expected,
+            (None, _) => false,
+        }
+    }
+}
+
+/// The plain text of a value: `true`, `3`, `0.5`; lists and objects as JSON.
+pub(crate) fn plain_text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => Cow::Borrowed(""),
+        Value::Bool(true) => Cow::Borrowed("true"),
+        Value::Bool(false) => Cow::Borrowed("false"),
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => Cow::Owned(float.to_string()),
+            _ => Cow::Owned(number.to_string()),
+        },
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// A number written in digits; words such as `inf` are not numbers here.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    let plain = text
+        .bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+    (digits && plain)
+        .then(|| text.parse::<f64>().ok())
+        .flatten()
+        .filter(|number| number.is_finite())
+}
+
+/// A checked regular expression; time to match is linear in the text.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    regex: Regex,
+}
+
+impl Pattern {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// Says what is wrong with the expression.
+    ///
+    /// ```
+    /// use orchestra_graph::condition::Pattern;
+    /// assert!(Pattern::new("^v[0-9]+$").is_ok());
+    /// assert!(Pattern::new("(").is_err());
+    /// ```
+    pub fn new(text: &str) -> Result<Pattern, String> {
+        Regex::new(text)
+            .map(|regex| Pattern { regex })
+            .map_err(|error| error.to_string())
+    }
+
+    /// The expression as written.
+    pub fn as_str(&self) -> &str {
+        self.regex.as_str()
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.as_str() == other.as_str()
+    }
+}

@@ -1,0 +1,159 @@
+//! The condition language of edges (Attractor 10, rules C1-C6).
+//!
+//! A condition is parsed once into an [`Expression`]. A loaded pipeline evaluates that tree; a compiled one holds
+//! a closure that calls the same primitives of [`Facts`], so the two cannot differ.
+
+mod facts;
+mod parser;
+
+pub use facts::{Facts, Lookup, Pattern};
+pub use parser::{ConditionFault, parse_condition};
+
+use serde_json::Value;
+
+/// How a clause compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`: equal text.
+    Equal,
+    /// `!=`: different text.
+    NotEqual,
+    /// `<`, both sides numeric.
+    Less,
+    /// `<=`, both sides numeric.
+    LessOrEqual,
+    /// `>`, both sides numeric.
+    Greater,
+    /// `>=`, both sides numeric.
+    GreaterOrEqual,
+    /// `contains`: substring, or member of a list.
+    Contains,
+}
+
+impl Comparison {
+    /// The operator as written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "!=",
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+            Comparison::Contains => "contains",
+        }
+    }
+}
+
+/// A parsed condition.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Expression {
+    /// Holds when every part holds; with no part, always.
+    All(Vec<Expression>),
+    /// Holds when any part holds.
+    Any(Vec<Expression>),
+    /// Holds when the part does not.
+    Not(Box<Expression>),
+    /// A bare key: present, not empty, not `false`, not `0`.
+    Truthy(String),
+    /// A key compared with a literal.
+    Compare {
+        /// The key.
+        key: String,
+        /// How.
+        comparison: Comparison,
+        /// The literal's text.
+        literal: String,
+    },
+    /// A key that a regular expression matches somewhere.
+    Matches {
+        /// The key.
+        key: String,
+        /// The expression.
+        pattern: Pattern,
+    },
+    /// The stage's own output holds the key (rule R11).
+    HasOutput(String),
+    /// The stage's own output holds the key with exactly this value, type included (rule R11).
+    OutputIs {
+        /// The key.
+        key: String,
+        /// The value.
+        value: Value,
+    },
+    /// The stage failed, or did not (`condition_type`, rule R11).
+    Failed(bool),
+}
+
+impl Expression {
+    /// Whether the condition holds.
+    ///
+    /// ```
+    /// use orchestra_graph::condition::{Facts, parse_condition};
+    /// let condition = parse_condition("outcome=success && context.tries<3")?;
+    /// let context = std::collections::BTreeMap::from([("tries".to_owned(), 2.into())]);
+    /// assert!(condition.holds(&Facts { outcome: "success", context: &context, ..Facts::default() }));
+    /// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+    /// ```
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        match self {
+            Expression::All(parts) => parts.iter().all(|part| part.holds(facts)),
+            Expression::Any(parts) => parts.iter().any(|part| part.holds(facts)),
+            Expression::Not(part) => !part.holds(facts),
+            Expression::Truthy(key) => facts.truthy(key),
+            Expression::Compare {
+                key,
+                comparison,
+                literal,
+            } => facts.compare(key, *comparison, literal),
+            Expression::Matches { key, pattern } => facts.matches(key, pattern),
+            Expression::HasOutput(key) => facts.has_output(key),
+            Expression::OutputIs { key, value } => facts.output_is(key, value),
+            Expression::Failed(failed) => facts.failed() == *failed,
+        }
+    }
+
+    /// The keys that the condition reads, in order, without repeats.
+    pub fn keys(&self) -> Vec<&str> {
+        let mut keys = Vec::new();
+        self.visit(&mut |part| {
+            let key = match part {
+                Expression::Truthy(key)
+                | Expression::Compare { key, .. }
+                | Expression::Matches { key, .. }
+                | Expression::HasOutput(key)
+                | Expression::OutputIs { key, .. } => key.as_str(),
+                Expression::Failed(_) => "outcome",
+                _ => return,
+            };
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        });
+        keys
+    }
+
+    /// Calls a function with every part, outer ones first.
+    pub fn visit<'e>(&'e self, call: &mut impl FnMut(&'e Expression)) {
+        call(self);
+        match self {
+            Expression::All(parts) | Expression::Any(parts) => parts.iter().for_each(|part| part.visit(call)),
+            Expression::Not(part) => part.visit(call),
+            _ => {}
+        }
+    }
+}
+
+/// Outcome words that the language itself defines (rule C4).
+pub const OUTCOME_WORDS: &[&str] = &["success", "partial_success", "retry", "fail", "skipped"];
+
+/// Keys without a dot that a condition may read (rules C1, C2, R4).
+pub const PLAIN_KEYS: &[&str] = &[
+    "outcome",
+    "preferred_label",
+    "failure_reason",
+    "last_stage",
+    "last_response",
+    "current_node",
+];

@@ -1,0 +1,384 @@
+//! Text to [`Expression`], with the place of the first fault.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{Comparison, Expression, PLAIN_KEYS, Pattern};
+use crate::diagnostic::did_you_mean;
+
+/// Why a condition is not one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionFault {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// The bytes of the condition's text at fault.
+    pub range: Range<usize>,
+    /// How to mend it; may be empty.
+    pub help: String,
+    /// What to put in place of the range, where that mends it.
+    pub replacement: Option<String>,
+}
+
+impl fmt::Display for ConditionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ConditionFault {}
+
+const MAX_DEPTH: usize = 64;
+
+/// Parses a condition; blank text is the condition that always holds.
+///
+/// # Errors
+/// The first fault, with its place in the text.
+///
+/// ```
+/// use orchestra_graph::condition::parse_condition;
+/// assert!(parse_condition("outcome=success && !(context.mode=dry)").is_ok());
+/// assert_eq!(parse_condition("outcme=fail").unwrap_err().range, 0..6);
+/// ```
+pub fn parse_condition(text: &str) -> Result<Expression, ConditionFault> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser {
+        text,
+        tokens: &tokens,
+        at: 0,
+        depth: 0,
+    };
+    if tokens.is_empty() {
+        return Ok(Expression::All(Vec::new()));
+    }
+    let expression = parser.any()?;
+    match parser.peek() {
+        None => Ok(expression),
+        Some(token) => Err(parser.unexpected(&token.clone())),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Word,
+    Quoted(String),
+    And,
+    Or,
+    Not,
+    Open,
+    Close,
+    Compare(Comparison),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Token {
+    kind: Kind,
+    range: Range<usize>,
+}
+
+fn fault(message: impl Into<String>, range: Range<usize>, help: impl Into<String>) -> ConditionFault {
+    ConditionFault {
+        message: message.into(),
+        range,
+        help: help.into(),
+        replacement: None,
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at).copied() {
+        let next = bytes.get(at + 1).copied().unwrap_or(0);
+        let (kind, length) = match (byte, next) {
+            (b' ' | b'\t' | b'\r' | b'\n', _) => {
+                at += 1;
+                continue;
+            }
+            (b'&', b'&') => (Kind::And, 2),
+            (b'|', b'|') => (Kind::Or, 2),
+            (b'&' | b'|', _) => {
+                let double = text[at..=at].repeat(2);
+                return Err(ConditionFault {
+                    replacement: Some(double.clone()),
+                    ..fault(
+                        format!("`{}` is not an operator", &text[at..=at]),
+                        at..at + 1,
+                        format!("write `{double}`"),
+                    )
+                });
+            }
+            (b'!', b'=') => (Kind::Compare(Comparison::NotEqual), 2),
+            (b'=', b'=') => {
+                return Err(ConditionFault {
+                    replacement: Some("=".to_owned()),
+                    ..fault("`==` is not an operator", at..at + 2, "equality is written `=`")
+                });
+            }
+            (b'<', b'=') => (Kind::Compare(Comparison::LessOrEqual), 2),
+            (b'>', b'=') => (Kind::Compare(Comparison::GreaterOrEqual), 2),
+            (b'=', _) => (Kind::Compare(Comparison::Equal), 1),
+            (b'<', _) => (Kind::Compare(Comparison::Less), 1),
+            (b'>', _) => (Kind::Compare(Comparison::Greater), 1),
+            (b'!', _) => (Kind::Not, 1),
+            (b'(', _) => (Kind::Open, 1),
+            (b')', _) => (Kind::Close, 1),
+            (b'"' | b'\'', _) => {
+                let rest = &text[at + 1..];
+                let Some(end) = rest.find(byte as char) else {
+                    return Err(fault(
+                        "this quoted text is never closed",
+                        at..text.len(),
+                        "add the closing quote",
+                    ));
+                };
+                (Kind::Quoted(rest[..end].to_owned()), end + 2)
+            }
+            _ => {
+                let end = text[at..].find(|c: char| c.is_whitespace() || "&|()!=<>\"'".contains(c));
+                (Kind::Word, end.unwrap_or(text.len() - at).max(1))
+            }
+        };
+        tokens.push(Token {
+            kind,
+            range: at..at + length,
+        });
+        at += length;
+    }
+    Ok(tokens)
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    tokens: &'t [Token],
+    at: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn eat(&mut self, kind: &Kind) -> bool {
+        let found = self.peek().is_some_and(|token| token.kind == *kind);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn word(&self, token: &Token) -> &str {
+        &self.text[token.range.clone()]
+    }
+
+    fn end(&self) -> Range<usize> {
+        let end = self.text.trim_end().len();
+        end.saturating_sub(1)..end
+    }
+
+    fn unexpected(&self, token: &Token) -> ConditionFault {
+        let word = self.word(token);
+        let shown = crate::syntax::shorten(word);
+        let (help, replacement) = match word.to_ascii_lowercase().as_str() {
+            "and" => ("write `&&`", Some("&&")),
+            "or" => ("write `||`", Some("||")),
+            ")" => ("remove it, or add the opening parenthesis", None),
+            _ => (
+                "join clauses with `&&` or `||`; put text with blanks in quotes",
+                None,
+            ),
+        };
+        ConditionFault {
+            replacement: replacement.map(str::to_owned),
+            ..fault(format!("unexpected `{shown}`"), token.range.clone(), help)
+        }
+    }
+
+    fn any(&mut self) -> Result<Expression, ConditionFault> {
+        let mut parts = vec![self.all()?];
+        while self.eat(&Kind::Or) {
+            parts.push(self.all()?);
+        }
+        Ok(one_or(parts, Expression::Any))
+    }
+
+    fn all(&mut self) -> Result<Expression, ConditionFault> {
+        let mut parts = vec![self.unary()?];
+        while self.eat(&Kind::And) {
+            // An empty clause, as after a trailing `&&`, says nothing (Attractor 10.5).
+            if self.peek().is_none() {
+                break;
+            }
+            parts.push(self.unary()?);
+        }
+        Ok(one_or(parts, Expression::All))
+    }
+
+    fn unary(&mut self) -> Result<Expression, ConditionFault> {
+        let Some(token) = self.peek().cloned() else {
+            return Err(fault(
+                "a clause is missing at the end",
+                self.end(),
+                "write a clause such as `outcome=success`",
+            ));
+        };
+        match token.kind {
+            Kind::Not | Kind::Open => {
+                if self.depth >= MAX_DEPTH {
+                    return Err(fault(
+                        format!("the condition nests deeper than {MAX_DEPTH}"),
+                        token.range,
+                        "simplify it",
+                    ));
+                }
+                self.at += 1;
+                self.depth += 1;
+                let inner = if token.kind == Kind::Not {
+                    Expression::Not(Box::new(self.unary()?))
+                } else {
+                    let inner = self.any()?;
+                    if !self.eat(&Kind::Close) {
+                        let found = self.peek().cloned();
+                        return Err(match found {
+                            Some(found) => self.unexpected(&found),
+                            None => fault("this parenthesis is never closed", token.range, "add `)`"),
+                        });
+                    }
+                    inner
+                };
+                self.depth -= 1;
+                Ok(inner)
+            }
+            Kind::Word => {
+                self.at += 1;
+                self.clause(&token)
+            }
+            _ => Err(fault(
+                format!(
+                    "expected a key, found `{}`",
+                    crate::syntax::shorten(self.word(&token))
+                ),
+                token.range,
+                "a clause is `key=value`, `key!=value` or a key alone",
+            )),
+        }
+    }
+
+    fn clause(&mut self, token: &Token) -> Result<Expression, ConditionFault> {
+        let key = self.key(token)?;
+        let (comparison, operator) = match self.peek() {
+            Some(Token {
+                kind: Kind::Compare(comparison),
+                range,
+            }) => (Some(*comparison), range.clone()),
+            Some(found) if found.kind == Kind::Word && self.word(found) == "contains" => {
+                (Some(Comparison::Contains), found.range.clone())
+            }
+            Some(found) if found.kind == Kind::Word && self.word(found) == "matches" => {
+                (None, found.range.clone())
+            }
+            _ => return Ok(Expression::Truthy(key)),
+        };
+        self.at += 1;
+        let (literal, range) = self.literal(&operator)?;
+        match comparison {
+            Some(comparison) => Ok(Expression::Compare {
+                key,
+                comparison,
+                literal,
+            }),
+            None => match Pattern::new(&literal) {
+                Ok(pattern) => Ok(Expression::Matches { key, pattern }),
+                Err(error) => {
+                    let first = error
+                        .lines()
+                        .last()
+                        .unwrap_or_default()
+                        .trim_start_matches("error: ")
+                        .to_owned();
+                    Err(fault(
+                        format!("the regular expression is invalid: {first}"),
+                        range,
+                        "mend the expression",
+                    ))
+                }
+            },
+        }
+    }
+
+    fn key(&self, token: &Token) -> Result<String, ConditionFault> {
+        let word = self.word(token);
+        let shaped = word.split('.').all(|part| {
+            !part.is_empty()
+                && part
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ':'))
+        });
+        if shaped && (word.contains('.') || PLAIN_KEYS.contains(&word)) {
+            return Ok(word.to_owned());
+        }
+        let shown = crate::syntax::shorten(word);
+        let near = did_you_mean(word, PLAIN_KEYS.iter().copied());
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if shaped => format!(
+                "keys are {}, and `context.NAME`; did you mean `context.{shown}`?",
+                PLAIN_KEYS.join(", ")
+            ),
+            None => "a key is made of words joined by dots, such as `context.tests_passed`".to_owned(),
+        };
+        Err(ConditionFault {
+            replacement: near.map(str::to_owned),
+            ..fault(format!("unknown key `{shown}`"), token.range.clone(), help)
+        })
+    }
+
+    /// A literal: quoted text, or bare words up to the next operator.
+    fn literal(&mut self, operator: &Range<usize>) -> Result<(String, Range<usize>), ConditionFault> {
+        let missing = || {
+            fault(
+                format!("a value is missing after `{}`", &self.text[operator.clone()]),
+                operator.clone(),
+                "write a value; an empty one is written `\"\"`",
+            )
+        };
+        let first = self.peek().cloned().ok_or_else(missing)?;
+        match first.kind {
+            Kind::Quoted(text) => {
+                self.at += 1;
+                Ok((text, first.range))
+            }
+            Kind::Word => {
+                self.at += 1;
+                let mut range = first.range;
+                while let Some(next) = self.peek() {
+                    let joins = next.kind == Kind::Word
+                        && !matches!(
+                            self.word(next),
+                            "and" | "or" | "AND" | "OR" | "contains" | "matches"
+                        )
+                        && !matches!(
+                            self.tokens.get(self.at + 1),
+                            Some(Token {
+                                kind: Kind::Compare(_),
+                                ..
+                            })
+                        );
+                    if !joins {
+                        break;
+                    }
+                    range.end = next.range.end;
+                    self.at += 1;
+                }
+                Ok((self.text[range.clone()].to_owned(), range))
+            }
+            _ => Err(missing()),
+        }
+    }
+}
+
+fn one_or(mut parts: Vec<Expression>, many: fn(Vec<Expression>) -> Expression) -> Expression {
+    match parts.len() {
+        1 => parts.remove(0),
+        _ => many(parts),
+    }
+}

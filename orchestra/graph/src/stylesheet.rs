@@ -1,0 +1,400 @@
+//! The model stylesheet (Attractor 8, rule L12).
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::attribute::{Attribute, Key, Known, Origin};
+use crate::diagnostic::did_you_mean;
+use crate::model::{Graph, Node};
+use crate::value::Value;
+
+/// What a rule applies to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// `*`: every node.
+    All,
+    /// `box`: nodes of a shape.
+    Shape(String),
+    /// `.name`: nodes of a class.
+    Class(String),
+    /// `#name`: one node.
+    Id(String),
+}
+
+impl Selector {
+    /// Which rule wins over which: the higher.
+    pub const fn specificity(&self) -> u8 {
+        match self {
+            Selector::All => 0,
+            Selector::Shape(_) => 1,
+            Selector::Class(_) => 2,
+            Selector::Id(_) => 3,
+        }
+    }
+
+    /// Whether the rule applies to a node.
+    pub fn matches(&self, node: &Node) -> bool {
+        match self {
+            Selector::All => true,
+            Selector::Shape(shape) => node.shape() == shape,
+            Selector::Class(class) => node.classes.iter().any(|own| **own == **class),
+            Selector::Id(id) => *node.id == **id,
+        }
+    }
+}
+
+/// One declaration of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declaration {
+    /// The attribute that it sets.
+    pub property: Known,
+    /// The value.
+    pub value: String,
+    /// The bytes of the stylesheet that hold the value.
+    pub range: Range<usize>,
+}
+
+/// One rule: a selector and what it sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StyleRule {
+    /// What it applies to.
+    pub selector: Selector,
+    /// The bytes of the stylesheet that hold the selector.
+    pub range: Range<usize>,
+    /// What it sets.
+    pub declarations: Vec<Declaration>,
+}
+
+/// Why a stylesheet is not one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StylesheetFault {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// The bytes of the stylesheet at fault.
+    pub range: Range<usize>,
+    /// How to mend it.
+    pub help: String,
+}
+
+impl fmt::Display for StylesheetFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StylesheetFault {}
+
+/// Properties with their aliases; the shorter names are other tools' (rule L12).
+const PROPERTIES: &[(&str, Known)] = &[
+    ("llm_model", Known::LlmModel),
+    ("llm_provider", Known::LlmProvider),
+    ("reasoning_effort", Known::ReasoningEffort),
+    ("model", Known::LlmModel),
+    ("provider", Known::LlmProvider),
+];
+
+/// Parses a stylesheet: the rules that were understood, and every fault.
+///
+/// ```
+/// let (rules, faults) = orchestra_graph::parse_stylesheet("* { llm_model: smart; } .code { model = \"x\" }");
+/// assert_eq!((rules.len(), faults.len()), (2, 0));
+/// ```
+pub fn parse_stylesheet(text: &str) -> (Vec<StyleRule>, Vec<StylesheetFault>) {
+    let mut parser = Parser {
+        text,
+        at: 0,
+        faults: Vec::new(),
+    };
+    let mut rules = Vec::new();
+    loop {
+        parser.blank();
+        if parser.at >= text.len() {
+            return (rules, parser.faults);
+        }
+        if let Some(rule) = parser.rule() {
+            rules.push(rule);
+        }
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    faults: Vec<StylesheetFault>,
+}
+
+impl<'t> Parser<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn blank(&mut self) {
+        loop {
+            self.at = self.text.len() - self.rest().trim_start().len();
+            let Some(comment) = self.rest().strip_prefix("/*") else {
+                return;
+            };
+            match comment.find("*/") {
+                Some(end) => self.at += end + 4,
+                None => {
+                    self.fault(
+                        "this comment is never closed",
+                        self.at..self.at + 2,
+                        "close it with `*/`",
+                    );
+                    self.at = self.text.len();
+                }
+            }
+        }
+    }
+
+    fn fault(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
+        self.faults.push(StylesheetFault {
+            message: message.into(),
+            range,
+            help: help.into(),
+        });
+    }
+
+    fn take(&mut self, inside: impl Fn(char) -> bool) -> Range<usize> {
+        let length = self.rest().find(|c| !inside(c)).unwrap_or(self.rest().len());
+        self.at += length;
+        self.at - length..self.at
+    }
+
+    fn name(&mut self) -> Range<usize> {
+        self.take(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    }
+
+    fn eat(&mut self, character: char) -> bool {
+        let found = self.rest().starts_with(character);
+        if found {
+            self.at += character.len_utf8();
+        }
+        found
+    }
+
+    /// The next character as a range, for messages.
+    fn here(&self) -> Range<usize> {
+        let length = self.rest().chars().next().map_or(0, char::len_utf8);
+        self.at..self.at + length
+    }
+
+    fn rule(&mut self) -> Option<StyleRule> {
+        let start = self.at;
+        let selector = match self.rest().chars().next() {
+            Some('*') => {
+                self.at += 1;
+                Some(Selector::All)
+            }
+            Some(mark @ ('.' | '#')) => {
+                self.at += 1;
+                let name = self.text[self.name()].to_owned();
+                let make = if mark == '.' {
+                    Selector::Class
+                } else {
+                    Selector::Id
+                };
+                (!name.is_empty()).then(|| make(name))
+            }
+            _ => {
+                let name = self.text[self.name()].to_owned();
+                (!name.is_empty()).then_some(Selector::Shape(name))
+            }
+        };
+        let range = start..self.at;
+        self.blank();
+        if selector.is_none() || !self.rest().starts_with('{') {
+            let here = self.here();
+            let (message, range) = match selector {
+                None => (
+                    "expected a selector".to_owned(),
+                    if range.is_empty() { here } else { range },
+                ),
+                Some(_) if here.is_empty() => {
+                    ("expected `{` before the end of the stylesheet".to_owned(), range)
+                }
+                Some(_) => (
+                    format!("expected `{{`, found `{}`", &self.text[here.clone()]),
+                    here,
+                ),
+            };
+            self.fault(message, range, "a rule is written `* { llm_model: NAME; }`; selectors are `*`, a shape, `.class` and `#node`");
+            self.skip_rule();
+            return None;
+        }
+        let selector = selector?;
+        let opening = self.at..self.at + 1;
+        self.at += 1;
+        let mut declarations = Vec::new();
+        loop {
+            self.blank();
+            while self.eat(';') {
+                self.blank();
+            }
+            if self.eat('}') {
+                return Some(StyleRule {
+                    selector,
+                    range,
+                    declarations,
+                });
+            }
+            if self.rest().is_empty() {
+                self.fault("this rule is never closed", opening, "add a `}`");
+                return Some(StyleRule {
+                    selector,
+                    range,
+                    declarations,
+                });
+            }
+            match self.declaration() {
+                Some(declaration) => declarations.push(declaration),
+                None => {
+                    self.take(|c| c != ';' && c != '}');
+                }
+            }
+        }
+    }
+
+    fn skip_rule(&mut self) {
+        self.take(|c| c != '}');
+        self.eat('}');
+        // A fault at the very end must still move on.
+        if self.at == 0 {
+            self.at = self.text.len();
+        }
+    }
+
+    fn declaration(&mut self) -> Option<Declaration> {
+        let name = self.name();
+        let property = self.text[name.clone()].to_owned();
+        let known = PROPERTIES
+            .iter()
+            .find(|(own, _)| *own == property)
+            .map(|(_, known)| *known);
+        if known.is_none() {
+            let range = if name.is_empty() { self.here() } else { name };
+            let near = did_you_mean(&property, PROPERTIES.iter().map(|(own, _)| *own));
+            let help = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "the properties are `llm_model`, `llm_provider` and `reasoning_effort`".to_owned(),
+            };
+            self.fault(
+                format!("unknown property `{}`", &self.text[range.clone()]),
+                range,
+                help,
+            );
+        }
+        self.blank();
+        if !self.eat(':') && !self.eat('=') {
+            if known.is_some() {
+                let help = format!("write `{property}: VALUE;`");
+                self.fault(format!("expected `:` after `{property}`"), self.here(), help);
+            }
+            return None;
+        }
+        self.blank();
+        let range = match self.rest().chars().next() {
+            Some(quote @ ('"' | '\'')) => {
+                self.at += 1;
+                let range = self.take(|c| c != quote);
+                if !self.eat(quote) {
+                    self.fault(
+                        "this quoted value is never closed",
+                        range.start - 1..range.start,
+                        "add the closing quote",
+                    );
+                }
+                range
+            }
+            _ => {
+                let range = self.take(|c| !matches!(c, ';' | '}' | '{' | '\n'));
+                range.start..range.start + self.text[range].trim_end().len()
+            }
+        };
+        let value = self.text[range.clone()].to_owned();
+        let property = known?;
+        if value.is_empty() {
+            self.fault(
+                format!("`{}` has no value", property.name()),
+                range.start.saturating_sub(1)..range.start,
+                "write a value",
+            );
+            return None;
+        }
+        if property
+            .spec()
+            .ty
+            .coerce(&Value::String(value.as_str().into()))
+            .is_none()
+        {
+            self.fault(
+                format!("`{value}` is not a value of `{}`", property.name()),
+                range,
+                format!("write {}", property.spec().ty.describe()),
+            );
+            return None;
+        }
+        self.blank();
+        if !matches!(self.rest().chars().next(), None | Some(';' | '}'))
+            && !self.text[range.end..self.at].contains('\n')
+        {
+            let here = self.here();
+            self.fault(
+                format!("expected `;`, found `{}`", &self.text[here.clone()]),
+                here,
+                "separate declarations with `;`",
+            );
+        }
+        Some(Declaration {
+            property,
+            value,
+            range,
+        })
+    }
+}
+
+/// Sets what the rules say on every node that does not say it itself (Attractor 8.5).
+pub(crate) fn apply(graph: &mut Graph, rules: &[StyleRule]) {
+    let Some(sheet) = graph.attributes.get(Known::ModelStylesheet).cloned() else {
+        return;
+    };
+    let mut order: Vec<(&StyleRule, Vec<Value>)> = rules
+        .iter()
+        .map(|rule| {
+            (
+                rule,
+                rule.declarations
+                    .iter()
+                    .map(|set| Value::String(set.value.as_str().into()))
+                    .collect(),
+            )
+        })
+        .collect();
+    // Stable: of equal specificity the later rule stays later, and so wins.
+    order.sort_by_key(|(rule, _)| rule.selector.specificity());
+    for node in &mut graph.nodes {
+        for (rule, values) in &order {
+            if !rule.selector.matches(node) {
+                continue;
+            }
+            for (declaration, value) in rule.declarations.iter().zip(values) {
+                let present = node
+                    .attributes
+                    .get(declaration.property)
+                    .map(|present| present.origin);
+                // A block of defaults speaks for many nodes, so a rule that picks this one is more exact.
+                if matches!(present, Some(Origin::Explicit | Origin::Transform)) {
+                    continue;
+                }
+                node.attributes.set(Attribute {
+                    key: Key::Known(declaration.property),
+                    value: value.clone(),
+                    key_span: sheet.key_span,
+                    value_span: sheet.value_span,
+                    origin: Origin::Stylesheet,
+                });
+            }
+        }
+    }
+}
