@@ -180,7 +180,7 @@ impl Machine {
             return Some(RunFailure::MaxVisits {
                 node: row.id.to_string(),
                 limit,
-                attribute,
+                attribute: attribute.to_owned(),
             });
         }
         *visits += 1;
