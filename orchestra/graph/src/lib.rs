@@ -34,3 +34,5 @@ pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
 pub use text::{Position, Source, Span};
 pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};
+
+pub mod render;
