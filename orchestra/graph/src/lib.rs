@@ -40,3 +40,5 @@ pub use table::{Pipeline, Role, Stage};
 pub use text::{Position, Source, Span};
 pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};
+
+pub mod render;
