@@ -41,4 +41,9 @@ pub use text::{Position, Source, Span};
 pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};
 
+mod format;
+pub mod print;
 pub mod render;
+
+pub use format::format;
+pub use print::{NodeState, PictureOptions, print_dot, print_mermaid};

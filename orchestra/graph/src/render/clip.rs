@@ -73,7 +73,7 @@ fn mark(places: &[Range<usize>], mapped: &mut [Range<usize>], offset: usize, sho
 /// The parts of a line that are shown: whole where it is short, else around each place; apart and in order.
 fn windows(line: &str, places: &[Range<usize>]) -> Vec<Range<usize>> {
     if line.len() <= WHOLE || line.char_indices().nth(WHOLE).is_none() {
-        return vec![0..line.len()];
+        return std::iter::once(0..line.len()).collect();
     }
     let mut windows: Vec<Range<usize>> = places
         .iter()
