@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use orchestra_graph::{Limits, Parsed, Report, format, parse_bytes};
+use orchestra_graph::{Limits, Report, format, parse_bytes};
 use serde_json::json;
 
 use super::count;
@@ -21,11 +21,11 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
         }
         let bytes = read(file)?;
         let name = if file == "-" { "<stdin>" } else { file };
-        let Parsed { source, file: tree, faults } = parse_bytes(name, &bytes, &Limits::default());
-        let Some(text) = format(&source, &tree, &faults) else {
+        let parsed = parse_bytes(name, &bytes, &Limits::default());
+        let Some(text) = format(&parsed) else {
             invalid += 1;
             let format = if terminal.json { Format::Json } else { Format::Text };
-            print_report(terminal, &Report::new(source, faults), format);
+            print_report(terminal, &Report::new(parsed.source, parsed.faults), format);
             continue;
         };
         let differs = text.as_bytes() != bytes;
