@@ -10,6 +10,7 @@ mod check;
 pub mod condition;
 mod diagnostic;
 pub mod kind;
+mod label;
 mod load;
 mod lower;
 mod model;
@@ -26,6 +27,7 @@ pub use attribute::{
 };
 pub use check::LintRule;
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
+pub use label::{accelerator_key, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
