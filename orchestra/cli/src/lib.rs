@@ -7,6 +7,8 @@ mod commands;
 mod entry;
 mod error;
 mod pipelines;
+mod progress;
+mod script;
 mod terminal;
 
 use std::process::ExitCode;

@@ -53,6 +53,14 @@ impl Terminal {
     }
 }
 
+impl Terminal {
+    /// Text in a colour, where standard output takes colours.
+    pub(crate) fn paint_result(&self, style: Paint, text: &str) -> String {
+        let color = self.color && std::io::stdout().is_terminal();
+        Terminal { color, ..*self }.paint(style, text)
+    }
+}
+
 /// How text is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Paint {
