@@ -18,10 +18,10 @@ pub fn print_mermaid(graph: &Graph, options: &PictureOptions) -> String {
         .attributes
         .find("rankdir")
         .map(|attribute| attribute.value.to_string());
-    let direction = match direction.as_deref() {
-        Some(word @ ("LR" | "RL" | "BT")) => word,
-        _ => "TD",
-    };
+    let direction = direction
+        .as_deref()
+        .filter(|word| matches!(*word, "LR" | "RL" | "BT"))
+        .unwrap_or("TD");
     let mut out = format!("flowchart {direction}\n");
     let faces = faces(graph, options);
     let mut clusters = Clusters::of(graph);
