@@ -24,13 +24,21 @@ pub struct Seen {
 impl Seen {
     /// The plain text of a key; empty where it is missing (rule C3).
     pub fn text(&self, key: &str) -> String {
+        match self.own(key) {
+            Some(own) => own.to_owned(),
+            None => self.value(key).map(plain).unwrap_or_default(),
+        }
+    }
+
+    /// A fact of the stage itself; the context cannot hide it.
+    fn own(&self, key: &str) -> Option<&str> {
         match key {
-            "outcome" => self.outcome.clone(),
-            "preferred_label" => self.preferred_label.clone(),
-            "failure_reason" => self.failure_reason.clone(),
-            "current_node" => self.current_node.clone(),
-            "last_stage" => self.last_stage.clone(),
-            _ => self.value(key).map(plain).unwrap_or_default(),
+            "outcome" => Some(&self.outcome),
+            "preferred_label" => Some(&self.preferred_label),
+            "failure_reason" => Some(&self.failure_reason),
+            "current_node" => Some(&self.current_node),
+            "last_stage" => Some(&self.last_stage),
+            _ => None,
         }
     }
 
@@ -56,7 +64,9 @@ impl Seen {
             ">" => numbers.is_some_and(|(left, right)| left > right),
             ">=" => numbers.is_some_and(|(left, right)| left >= right),
             "contains" => match self.value(key) {
-                Some(Value::Array(items)) => items.iter().any(|item| plain(item) == literal),
+                Some(Value::Array(items)) if self.own(key).is_none() => {
+                    items.iter().any(|item| plain(item) == literal)
+                }
                 _ => text.contains(literal),
             },
             "matches" => matches(literal, &text),
