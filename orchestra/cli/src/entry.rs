@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestra_engine::{Binding, Engine, RunHandle, StartError};
+use orchestra_engine::{Binding, Engine, RunHandle, StartError, Supplies};
 use orchestra_graph::Pipeline;
 use serde_json::Value;
 
@@ -31,10 +31,11 @@ pub struct Entry {
 
 impl Entry {
     /// An entry of a bound pipeline; `handlers` makes its handlers anew for each run.
-    pub fn new<B, H>(name: &str, binding: B, handlers: H) -> Entry
+    pub fn new<B, H, S>(name: &str, binding: B, handlers: H) -> Entry
     where
         B: Binding + Clone + 'static,
-        H: Fn() -> B::Handlers + 'static,
+        H: Fn() -> S + 'static,
+        S: Supplies<B::Handlers>,
     {
         let pipeline = binding.pipeline();
         let start: Start = Box::new(move |engine, options| {
@@ -42,6 +43,15 @@ impl Entry {
             Box::pin(async move { start.await })
         });
         Entry { name: name.to_owned(), pipeline, start }
+    }
+
+    /// An entry of a bound pipeline whose handlers have a default.
+    pub fn with_default<B>(name: &str, binding: B) -> Entry
+    where
+        B: Binding + Clone + 'static,
+        B::Handlers: Default,
+    {
+        Entry::new(name, binding, B::Handlers::default)
     }
 
     /// The name by which the command line knows it.

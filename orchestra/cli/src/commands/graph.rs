@@ -53,7 +53,7 @@ fn draw(graph: &Graph, format: Picture) -> Result<String, CliError> {
     let options = PictureOptions::default();
     match format {
         Picture::Dot => Ok(print_dot(graph, &options)),
-        Picture::Mermaid => Ok(print_mermaid(graph)),
+        Picture::Mermaid => Ok(print_mermaid(graph, &options)),
         Picture::Text => Ok(orchestra_picture::text(graph)),
         Picture::Svg => orchestra_picture::best_svg(graph, &options)
             .map_err(|error| CliError::usage("picture", format!("cannot draw the pipeline: {error}"))),
