@@ -79,6 +79,16 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
     let mut file = parser.file();
     file.comments = std::mem::take(&mut parser.lexer.comments);
     let mut faults = parser.faults;
+    // Behind a string that is never closed, or where its quote was lost, nothing is what it seems.
+    if let Some(open) = parser
+        .lexer
+        .faults
+        .iter()
+        .find(|fault| fault.code == "unterminated_string")
+    {
+        let lost = open.related.first().map_or(open.span, |suspect| suspect.span);
+        faults.retain(|fault| fault.span.start < lost.start);
+    }
     faults.append(&mut parser.lexer.faults);
     Parsed {
         source: source.clone(),
