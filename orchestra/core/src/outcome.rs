@@ -1,0 +1,212 @@
+//! The outcome of a stage (Attractor 5.2).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// How a stage ended (Attractor 5.2, rule C4).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// The stage did its work.
+    Success,
+    /// The stage did part of its work; counts as success.
+    PartialSuccess,
+    /// The stage asks to be run again.
+    Retry,
+    /// The stage failed.
+    Fail,
+    /// The stage was skipped; no outcome is recorded.
+    Skipped,
+    /// A word of the handler's own; counts as success.
+    Custom(Cow<'static, str>),
+}
+
+impl Status {
+    /// The word that conditions compare with.
+    pub fn word(&self) -> &str {
+        match self {
+            Status::Success => "success",
+            Status::PartialSuccess => "partial_success",
+            Status::Retry => "retry",
+            Status::Fail => "fail",
+            Status::Skipped => "skipped",
+            Status::Custom(word) => word,
+        }
+    }
+
+    /// The status of a word; an unknown one is a custom word.
+    ///
+    /// ```
+    /// use orchestra_core::Status;
+    /// assert_eq!(Status::of("fail"), Status::Fail);
+    /// assert!(Status::of("needs_review").is_success());
+    /// ```
+    pub fn of(word: &str) -> Status {
+        match word {
+            "success" => Status::Success,
+            "partial_success" => Status::PartialSuccess,
+            "retry" => Status::Retry,
+            "fail" => Status::Fail,
+            "skipped" => Status::Skipped,
+            other => Status::Custom(Cow::Owned(other.to_owned())),
+        }
+    }
+
+    /// Whether it counts as a success for retries and goal gates.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Status::Success | Status::PartialSuccess | Status::Custom(_))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Status, D::Error> {
+        String::deserialize(deserializer).map(|word| Status::of(&word))
+    }
+}
+
+/// Whether running a failed stage again may help (Attractor appendix D).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCategory {
+    /// It may.
+    #[default]
+    Retryable,
+    /// It will not: authentication, a bad request, configuration, validation.
+    Terminal,
+    /// The pipeline itself is at fault; the run ends.
+    Pipeline,
+}
+
+/// What a stage gives back: how it ended, and what the run should know (Attractor 5.2).
+///
+/// ```
+/// use orchestra_core::{Outcome, Status};
+/// let outcome = Outcome::success().set("tests_passed", true).prefer("Ship");
+/// assert_eq!(outcome.status, Status::Success);
+/// assert_eq!(outcome.context_updates["tests_passed"], true);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// How the stage ended.
+    #[serde(rename = "outcome", alias = "status")]
+    pub status: Status,
+    /// The edge label to prefer.
+    #[serde(
+        default,
+        alias = "preferred_next_label",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub preferred_label: Option<String>,
+    /// Nodes to go to, best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggested_next_ids: Vec<String>,
+    /// Values to set in the run's context.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub context_updates: BTreeMap<String, Value>,
+    /// A summary for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// Why the stage failed or asks for a retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
+    /// Whether running it again may help.
+    #[serde(default, skip_serializing_if = "is_retryable")]
+    pub failure_category: FailureCategory,
+}
+
+fn is_retryable(category: &FailureCategory) -> bool {
+    *category == FailureCategory::Retryable
+}
+
+impl Outcome {
+    /// An outcome of a status, with nothing else said.
+    pub fn new(status: Status) -> Outcome {
+        Outcome {
+            status,
+            preferred_label: None,
+            suggested_next_ids: Vec::new(),
+            context_updates: BTreeMap::new(),
+            notes: None,
+            failure_reason: None,
+            failure_category: FailureCategory::Retryable,
+        }
+    }
+
+    /// A success.
+    pub fn success() -> Outcome {
+        Outcome::new(Status::Success)
+    }
+
+    /// A failure, with its reason.
+    pub fn fail(reason: impl Into<String>) -> Outcome {
+        Outcome {
+            failure_reason: Some(reason.into()),
+            ..Outcome::new(Status::Fail)
+        }
+    }
+
+    /// A failure that running the stage again cannot mend, with its reason.
+    pub fn fail_terminal(reason: impl Into<String>) -> Outcome {
+        Outcome {
+            failure_category: FailureCategory::Terminal,
+            ..Outcome::fail(reason)
+        }
+    }
+
+    /// A wish to be run again, with its reason.
+    pub fn retry(reason: impl Into<String>) -> Outcome {
+        Outcome {
+            failure_reason: Some(reason.into()),
+            ..Outcome::new(Status::Retry)
+        }
+    }
+
+    /// An outcome word of the handler's own.
+    pub fn custom(word: impl Into<Cow<'static, str>>) -> Outcome {
+        Outcome::new(Status::Custom(word.into()))
+    }
+
+    /// Sets a value in the run's context.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<Value>) -> Outcome {
+        self.context_updates.insert(key.into(), value.into());
+        self
+    }
+
+    /// Prefers the edge of that label.
+    #[must_use]
+    pub fn prefer(mut self, label: impl Into<String>) -> Outcome {
+        self.preferred_label = Some(label.into());
+        self
+    }
+
+    /// Suggests a node to go to, after those suggested before.
+    #[must_use]
+    pub fn suggest(mut self, node: impl Into<String>) -> Outcome {
+        self.suggested_next_ids.push(node.into());
+        self
+    }
+
+    /// Adds a summary for people.
+    #[must_use]
+    pub fn notes(mut self, notes: impl Into<String>) -> Outcome {
+        self.notes = Some(notes.into());
+        self
+    }
+}

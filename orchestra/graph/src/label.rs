@@ -1,0 +1,54 @@
+//! Labels of edges: how they are compared, and which key answers for them (Attractor 3.3, 4.6, rule H1).
+
+/// The form in which labels are compared: lower case, trimmed, without an accelerator prefix.
+///
+/// ```
+/// use orchestra_graph::normalize_label;
+/// assert_eq!(normalize_label("[Y] Yes, deploy"), "yes, deploy");
+/// assert_eq!(normalize_label("Y) Yes"), normalize_label("y - yes"));
+/// ```
+pub fn normalize_label(label: &str) -> String {
+    split(label).1.to_lowercase()
+}
+
+/// The key that answers for a label: the one of its prefix, else its first letter.
+///
+/// ```
+/// use orchestra_graph::accelerator_key;
+/// assert_eq!(accelerator_key("[A] Approve"), "A");
+/// assert_eq!(accelerator_key("Reject"), "R");
+/// ```
+pub fn accelerator_key(label: &str) -> String {
+    let (key, rest) = split(label);
+    match key {
+        Some(key) => key.to_owned(),
+        None => rest
+            .chars()
+            .next()
+            .map(|first| first.to_uppercase().collect())
+            .unwrap_or_default(),
+    }
+}
+
+/// The accelerator key of a label and the rest of it; `[K] x`, `K) x` and `K - x` have one.
+fn split(label: &str) -> (Option<&str>, &str) {
+    let label = label.trim();
+    let prefixed = label
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .or_else(|| {
+            let short = |(key, _): &(&str, &str)| key.chars().count() == 1;
+            label
+                .split_once(')')
+                .filter(short)
+                .or_else(|| label.split_once(" - ").filter(short))
+        });
+    match prefixed {
+        Some((key, rest)) if is_key(key.trim()) && !rest.trim().is_empty() => (Some(key.trim()), rest.trim()),
+        _ => (None, label),
+    }
+}
+
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().count() <= 3 && key.chars().all(char::is_alphanumeric)
+}

@@ -1,0 +1,350 @@
+//! Routing: one pure function of pipeline, node, outcome and context (rules R1-R6, R8, R11).
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+use crate::condition::Facts;
+use crate::label::normalize_label;
+use crate::model::{EdgeIndex, NodeIndex};
+use crate::table::{EdgeRow, End, Pipeline, Role, Routing, Stage};
+
+/// Where the run goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Along an edge.
+    Edge(EdgeIndex),
+    /// To a node named by `retry_target` or `fallback_retry_target`.
+    Jump(NodeIndex),
+    /// The run ends here, as the node intends or the dialect says.
+    End {
+        /// Whether as a success.
+        success: bool,
+    },
+    /// The run fails.
+    Fail(RouteFault),
+}
+
+/// Why no way leads on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteFault {
+    /// The stage failed, and nothing takes its failure (rule R3).
+    StageFailed,
+    /// Edges exist, but none may be taken (rule R5).
+    NoMatchingEdge,
+    /// The node has no edge and is not the exit (rule R6).
+    DeadEnd,
+}
+
+/// The rule that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Step 1: a condition held.
+    Condition,
+    /// Step 2: the edge bears the preferred label.
+    PreferredLabel,
+    /// Step 3: the stage suggested the target.
+    SuggestedNext,
+    /// Step 4: the highest weight.
+    Weight,
+    /// Step 5: the lowest target id among equal weights.
+    LowestTarget,
+    /// Only one edge may be taken at all.
+    OnlyEdge,
+    /// After a failure: an edge into a routing node, which then decides (rule R3).
+    FailureToRouting,
+    /// After a failure: the node's `retry_target` (rule R3).
+    RetryTarget,
+    /// After a failure: the node's `fallback_retry_target` (rule R3).
+    FallbackRetryTarget,
+    /// The first match in the order of the file (rule R11).
+    FirstMatch,
+    /// The node says how the run ends there (rule R6), or the dialect does (rule R11).
+    End,
+    /// Nothing leads on.
+    Nothing,
+}
+
+impl Rule {
+    /// The rule in a few words, for people.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Rule::Condition => "condition holds",
+            Rule::PreferredLabel => "preferred label",
+            Rule::SuggestedNext => "suggested by the stage",
+            Rule::Weight => "highest weight",
+            Rule::LowestTarget => "lowest target id",
+            Rule::OnlyEdge => "only edge",
+            Rule::FailureToRouting => "failure decided by routing node",
+            Rule::RetryTarget => "retry_target",
+            Rule::FallbackRetryTarget => "fallback_retry_target",
+            Rule::FirstMatch => "first match",
+            Rule::End => "end of the pipeline",
+            Rule::Nothing => "no way on",
+        }
+    }
+
+    /// The rule as one word, for machines.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Rule::Condition => "condition",
+            Rule::PreferredLabel => "preferred_label",
+            Rule::SuggestedNext => "suggested_next",
+            Rule::Weight => "weight",
+            Rule::LowestTarget => "lowest_target",
+            Rule::OnlyEdge => "only_edge",
+            Rule::FailureToRouting => "failure_to_routing",
+            Rule::RetryTarget => "retry_target",
+            Rule::FallbackRetryTarget => "fallback_retry_target",
+            Rule::FirstMatch => "first_match",
+            Rule::End => "end",
+            Rule::Nothing => "nothing",
+        }
+    }
+}
+
+/// A condition that was tested for a decision, with the values that it saw (rule R8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tested {
+    /// The edge.
+    pub edge: EdgeIndex,
+    /// Whether its condition held.
+    pub held: bool,
+    /// The keys that it reads, with their values.
+    pub values: Vec<(String, String)>,
+}
+
+/// A decision of [`route`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Where the run goes.
+    pub next: Next,
+    /// By which rule.
+    pub rule: Rule,
+    /// The conditions that were tested, in the order of the file.
+    pub tested: Vec<Tested>,
+}
+
+/// Chooses where a run goes from a node.
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{LoadOptions, Next, Rule, Source, load, route};
+/// let text = r#"digraph { start -> t; t -> exit [condition="outcome=success"]; t -> mend; mend -> t }"#;
+/// let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let at = pipeline.find("t").expect("declared");
+/// let decision = route(&pipeline, at, &Facts { outcome: "success", ..Facts::default() });
+/// assert_eq!(decision.rule, Rule::Condition);
+/// ```
+pub fn route(pipeline: &Pipeline, node: NodeIndex, facts: &Facts<'_>) -> Decision {
+    let stage = pipeline.stage(node);
+    let mut tested = Vec::new();
+    let (next, rule) = match pipeline.settings.routing {
+        Routing::FiveStep => five_step(pipeline, stage, facts, &mut tested),
+        Routing::FirstMatch => first_match(pipeline, stage, facts, &mut tested),
+    };
+    Decision { next, rule, tested }
+}
+
+/// Tests an edge's condition and keeps what it saw; `None` for an edge without one.
+fn test(
+    pipeline: &Pipeline,
+    at: EdgeIndex,
+    edge: &EdgeRow,
+    facts: &Facts<'_>,
+    tested: &mut Vec<Tested>,
+) -> Option<bool> {
+    let condition = pipeline.condition(edge)?;
+    let held = condition.holds(facts);
+    let value = |key: &str| match facts.output.lookup(key) {
+        Some(value) if !key.contains('.') => value.to_string(),
+        _ => facts.text(key).into_owned(),
+    };
+    let values = condition
+        .keys
+        .iter()
+        .map(|key| (key.to_string(), value(key)))
+        .collect();
+    tested.push(Tested {
+        edge: at,
+        held,
+        values,
+    });
+    Some(held)
+}
+
+/// The best of some edges by weight, then by target id, then by place in the file.
+fn best<'p>(
+    pipeline: &Pipeline,
+    edges: impl Iterator<Item = (EdgeIndex, &'p EdgeRow)>,
+) -> Option<(EdgeIndex, Rule)> {
+    let id = |edge: &EdgeRow| &pipeline.nodes[edge.to.at()].id;
+    let mut best: Option<(EdgeIndex, &EdgeRow)> = None;
+    let mut rule = Rule::OnlyEdge;
+    for (at, edge) in edges {
+        let Some((_, present)) = best else {
+            best = Some((at, edge));
+            continue;
+        };
+        match edge.weight.cmp(&present.weight) {
+            Ordering::Greater => (best, rule) = (Some((at, edge)), Rule::Weight),
+            Ordering::Equal => {
+                rule = Rule::LowestTarget;
+                if id(edge) < id(present) {
+                    best = Some((at, edge));
+                }
+            }
+            // Among equals the rule stays: the lower weight did not decide between them.
+            Ordering::Less if rule == Rule::OnlyEdge => rule = Rule::Weight,
+            Ordering::Less => {}
+        }
+    }
+    best.map(|(at, _)| (at, rule))
+}
+
+fn five_step(
+    pipeline: &Pipeline,
+    stage: Stage<'_>,
+    facts: &Facts<'_>,
+    tested: &mut Vec<Tested>,
+) -> (Next, Rule) {
+    let row = stage.row();
+    for (at, edge) in stage.edges() {
+        test(pipeline, at, edge, facts, tested);
+    }
+    let held = tested
+        .iter()
+        .filter(|tested| tested.held)
+        .map(|tested| (tested.edge, pipeline.edge(tested.edge)));
+    if let Some((edge, _)) = best(pipeline, held) {
+        return (Next::Edge(edge), Rule::Condition);
+    }
+    let plain = || stage.edges().filter(|(_, edge)| edge.condition.is_none());
+    // A routing node is transparent: after a failure it decides by all of its edges (rule R4).
+    let follows_plain = !facts.failed() || row.role == Role::Routing || row.on_failure_route;
+    if follows_plain {
+        if let Some((edge, rule)) = unconditional(pipeline, plain, facts) {
+            return (Next::Edge(edge), rule);
+        }
+    } else {
+        let into_routing = || plain().filter(|(_, edge)| pipeline.nodes[edge.to.at()].role == Role::Routing);
+        if let Some((edge, _)) = unconditional(pipeline, into_routing, facts) {
+            return (Next::Edge(edge), Rule::FailureToRouting);
+        }
+    }
+    if facts.failed() {
+        return after_failure(stage);
+    }
+    no_way(stage, RouteFault::NoMatchingEdge)
+}
+
+/// Steps 2 to 5 among edges without a condition.
+fn unconditional<'p, E>(
+    pipeline: &Pipeline,
+    edges: impl Fn() -> E,
+    facts: &Facts<'_>,
+) -> Option<(EdgeIndex, Rule)>
+where
+    E: Iterator<Item = (EdgeIndex, &'p EdgeRow)>,
+{
+    if !facts.preferred_label.is_empty() {
+        let wanted = normalize_label(facts.preferred_label);
+        let bears = |edge: &EdgeRow| !edge.label.is_empty() && edge.normalized_label == wanted;
+        if let Some((at, _)) = edges().find(|(_, edge)| bears(edge)) {
+            return Some((at, Rule::PreferredLabel));
+        }
+    }
+    for wanted in facts.suggested_next_ids {
+        if let Some((at, _)) = edges().find(|(_, edge)| pipeline.nodes[edge.to.at()].id == *wanted) {
+            return Some((at, Rule::SuggestedNext));
+        }
+    }
+    best(pipeline, edges())
+}
+
+fn after_failure(stage: Stage<'_>) -> (Next, Rule) {
+    let row = stage.row();
+    // A routing node did not fail itself: the failure is that of the stage before it (rule R4).
+    if row.role == Role::Routing {
+        return (Next::Fail(RouteFault::StageFailed), Rule::Nothing);
+    }
+    if let Some(target) = row.retry_target {
+        return (Next::Jump(target), Rule::RetryTarget);
+    }
+    if let Some(target) = row.fallback_retry_target {
+        return (Next::Jump(target), Rule::FallbackRetryTarget);
+    }
+    (Next::Fail(RouteFault::StageFailed), Rule::Nothing)
+}
+
+fn no_way(stage: Stage<'_>, with_edges: RouteFault) -> (Next, Rule) {
+    if stage.edges().next().is_some() {
+        return (Next::Fail(with_edges), Rule::Nothing);
+    }
+    match stage.row().end {
+        End::Success => (Next::End { success: true }, Rule::End),
+        End::Fail => (Next::End { success: false }, Rule::End),
+        End::Unstated => (Next::Fail(RouteFault::DeadEnd), Rule::Nothing),
+    }
+}
+
+fn first_match(
+    pipeline: &Pipeline,
+    stage: Stage<'_>,
+    facts: &Facts<'_>,
+    tested: &mut Vec<Tested>,
+) -> (Next, Rule) {
+    for (at, edge) in stage.edges() {
+        if test(pipeline, at, edge, facts, tested).unwrap_or(true) {
+            return (Next::Edge(at), Rule::FirstMatch);
+        }
+    }
+    if facts.failed() {
+        return after_failure(stage);
+    }
+    match no_way(stage, RouteFault::NoMatchingEdge) {
+        // A station without transitions completes the run, unless it states another intention (rule R11).
+        (Next::Fail(RouteFault::DeadEnd), _) => (Next::End { success: true }, Rule::End),
+        other => other,
+    }
+}
+
+impl Decision {
+    /// The decision in one line, for people: what was tested and what was chosen.
+    ///
+    /// A failure names every edge, its condition and the values that it saw (rule R5).
+    pub fn describe(&self, pipeline: &Pipeline, node: NodeIndex) -> String {
+        let stage = pipeline.stage(node);
+        let mut text = match self.next {
+            Next::Edge(edge) => {
+                let target = pipeline.stage(pipeline.edge(edge).to).id();
+                format!("{} -> {target} ({})", stage.id(), self.rule.describe())
+            }
+            Next::Jump(target) => {
+                format!(
+                    "{} -> {} ({})",
+                    stage.id(),
+                    pipeline.stage(target).id(),
+                    self.rule.describe()
+                )
+            }
+            Next::End { .. } => return format!("the pipeline ends at `{}`", stage.id()),
+            Next::Fail(RouteFault::DeadEnd) => {
+                return format!("`{}` has no outgoing edge and is not the exit", stage.id());
+            }
+            Next::Fail(RouteFault::StageFailed) => format!("nothing takes the failure of `{}`", stage.id()),
+            Next::Fail(RouteFault::NoMatchingEdge) => format!("no edge of `{}` may be taken", stage.id()),
+        };
+        if matches!(self.next, Next::Fail(_)) {
+            for tested in &self.tested {
+                let edge = pipeline.edge(tested.edge);
+                let condition = pipeline.condition(edge).map_or("", |condition| &*condition.text);
+                let target = pipeline.stage(edge.to).id();
+                let _ = write!(text, "\n  -> {target}: `{condition}` is false");
+                for (key, value) in &tested.values {
+                    let _ = write!(text, ", {key} is `{value}`");
+                }
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,588 @@
+//! The table: what the engine runs. A compiled pipeline is one in constant data, a loaded one is made from a graph.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::analysis::{Analysis, EdgeCondition};
+use crate::attribute::{Attributes, Known};
+use crate::condition::{Expression, Facts};
+use crate::kind;
+use crate::label::normalize_label;
+use crate::model::{EdgeIndex, NodeIndex};
+use crate::text::{Position, Source};
+use crate::value::Value;
+
+/// Text that is constant in a compiled pipeline and owned in a loaded one.
+pub type Text = Cow<'static, str>;
+/// A list that is constant in a compiled pipeline and owned in a loaded one.
+pub type List<T> = Cow<'static, [T]>;
+
+/// A range of rows of another list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// The first.
+    pub start: u32,
+    /// Behind the last.
+    pub end: u32,
+}
+
+impl Rows {
+    /// As a range of indices.
+    pub const fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// A typed attribute value in a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Constant {
+    /// Text.
+    String(Text),
+    /// A whole number.
+    Integer(i64),
+    /// A decimal number.
+    Float(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A span of time.
+    Duration(Duration),
+}
+
+impl Constant {
+    /// The value in the model's form.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Constant::String(text) => Value::String(text.as_ref().into()),
+            Constant::Integer(number) => Value::Integer(*number),
+            Constant::Float(number) => Value::Float(*number),
+            Constant::Boolean(value) => Value::Boolean(*value),
+            Constant::Duration(duration) => Value::Duration(*duration),
+        }
+    }
+}
+
+impl From<&Value> for Constant {
+    fn from(value: &Value) -> Constant {
+        match value {
+            Value::String(text) => Constant::String(Cow::Owned(text.to_string())),
+            Value::Integer(number) => Constant::Integer(*number),
+            Value::Float(number) => Constant::Float(*number),
+            Value::Boolean(value) => Constant::Boolean(*value),
+            Value::Duration(duration) => Constant::Duration(*duration),
+        }
+    }
+}
+
+/// One attribute of a node, an edge or the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttributeRow {
+    /// The canonical name.
+    pub key: Text,
+    /// The value.
+    pub value: Constant,
+}
+
+/// What a node is to the flow of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The entry point.
+    Start,
+    /// The exit point.
+    Exit,
+    /// A routing point, transparent to outcomes (rule R4).
+    Routing,
+    /// A stage that does something.
+    Work,
+}
+
+/// How a run ends at a node without outgoing edges (rule R6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing is said: the run fails, because the exit was not reached.
+    Unstated,
+    /// The run fails, as intended.
+    Fail,
+    /// The run succeeds, as intended.
+    Success,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRow {
+    /// The id.
+    pub id: Text,
+    /// The handler kind, an index of [`Pipeline::kinds`].
+    pub kind: u16,
+    /// What it is to the flow.
+    pub role: Role,
+    /// How a run ends there.
+    pub end: End,
+    /// Whether plain edges are followed after a failure (`on_failure="route"`).
+    pub on_failure_route: bool,
+    /// The outgoing edges, in the order of the file.
+    pub edges: Rows,
+    /// The attributes, rows of [`Pipeline::attributes`].
+    pub attributes: Rows,
+    /// Where to go after a failure.
+    pub retry_target: Option<NodeIndex>,
+    /// Where to go after a failure when there is no `retry_target`.
+    pub fallback_retry_target: Option<NodeIndex>,
+    /// How often it may be visited in a run (rule R10).
+    pub max_visits: Option<u32>,
+    /// Where it is declared.
+    pub position: Position,
+}
+
+/// How a condition is tested.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// By a closure: the pipeline is compiled.
+    Closure(fn(&Facts<'_>) -> bool),
+    /// By evaluating the tree: the pipeline is loaded.
+    Tree(Arc<Expression>),
+}
+
+/// A condition; edges that write the same one share it.
+#[derive(Clone, Debug)]
+pub struct ConditionRow {
+    /// The text as written.
+    pub text: Text,
+    /// The keys that it reads.
+    pub keys: List<Text>,
+    /// How it is tested.
+    pub test: Test,
+}
+
+impl ConditionRow {
+    /// Whether the condition holds.
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        match &self.test {
+            Test::Closure(test) => test(facts),
+            Test::Tree(expression) => expression.holds(facts),
+        }
+    }
+}
+
+/// An edge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EdgeRow {
+    /// Where it comes from.
+    pub from: NodeIndex,
+    /// Where it leads.
+    pub to: NodeIndex,
+    /// The label as written; empty for none.
+    pub label: Text,
+    /// The label in the form in which labels are compared.
+    pub normalized_label: Text,
+    /// The condition, an index of [`Pipeline::conditions`].
+    pub condition: Option<u32>,
+    /// The priority.
+    pub weight: i64,
+    /// Whether taking it restarts the run (rule R9).
+    pub loop_restart: bool,
+    /// Whether it may lead back in first-match routing (rule R11).
+    pub allow_revisit: bool,
+    /// How often it may lead back.
+    pub max_revisits: Option<u32>,
+    /// The attributes, rows of [`Pipeline::attributes`].
+    pub attributes: Rows,
+    /// Where it is written.
+    pub position: Position,
+}
+
+/// How edges are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// By the five steps (rule R1).
+    FiveStep,
+    /// The first that matches, in the order of the file (rule R11).
+    FirstMatch,
+}
+
+/// What holds for the whole pipeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How edges are chosen.
+    pub routing: Routing,
+    /// How often any node may be visited in a run (rule R10).
+    pub max_node_visits: u32,
+    /// How often running the same failure may repeat; 0 is never (rule R10).
+    pub failure_breaker: u32,
+}
+
+/// A checked pipeline in the form that runs. Compiled and loaded pipelines are both of this type.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// The name of the graph.
+    pub name: Text,
+    /// The name of the file, for messages.
+    pub file: Text,
+    /// The text of the file.
+    pub source: Text,
+    /// What the whole pipeline says.
+    pub settings: Settings,
+    /// The entry point.
+    pub start: NodeIndex,
+    /// The exit point.
+    pub exit: NodeIndex,
+    /// The handler kinds in use, each once.
+    pub kinds: List<Text>,
+    /// The nodes.
+    pub nodes: List<NodeRow>,
+    /// The edges, those of one node together, in the order of the file.
+    pub edges: List<EdgeRow>,
+    /// The conditions, each once.
+    pub conditions: List<ConditionRow>,
+    /// The attributes of everything.
+    pub attributes: List<AttributeRow>,
+    /// The rows that are the graph's own attributes.
+    pub graph_attributes: Rows,
+}
+
+impl Pipeline {
+    /// Makes the table of a checked graph; `None` where it has no single start and exit, or a faulty condition,
+    /// all of which the checks report as errors.
+    ///
+    /// ```
+    /// use orchestra_graph::{LoadOptions, Source, load};
+    /// let loaded = load(Source::new("a.dot", "digraph a { start -> work -> exit }"), &LoadOptions::default());
+    /// let pipeline = loaded.pipeline().expect("the graph is sound");
+    /// assert_eq!(pipeline.stage(pipeline.start).id(), "start");
+    /// ```
+    pub fn of(analysis: &Analysis<'_>) -> Option<Pipeline> {
+        Builder {
+            analysis,
+            rows: Vec::new(),
+            conditions: Vec::new(),
+            kinds: Vec::new(),
+        }
+        .build()
+    }
+
+    /// A node with what belongs to it.
+    pub fn stage(&self, index: NodeIndex) -> Stage<'_> {
+        Stage {
+            pipeline: self,
+            index,
+            row: &self.nodes[index.at()],
+        }
+    }
+
+    /// The node of an id.
+    pub fn find(&self, id: &str) -> Option<NodeIndex> {
+        self.nodes
+            .iter()
+            .position(|node| node.id == id)
+            .map(|at| NodeIndex(at as u32))
+    }
+
+    /// An edge by its index.
+    pub fn edge(&self, index: EdgeIndex) -> &EdgeRow {
+        &self.edges[index.at()]
+    }
+
+    /// The condition of an edge.
+    pub fn condition(&self, edge: &EdgeRow) -> Option<&ConditionRow> {
+        self.conditions.get(edge.condition? as usize)
+    }
+
+    /// The attributes of some rows.
+    pub fn attributes(&self, rows: Rows) -> &[AttributeRow] {
+        self.attributes.get(rows.range()).unwrap_or_default()
+    }
+
+    /// An attribute of the graph.
+    pub fn attribute(&self, name: &str) -> Option<&Constant> {
+        find(self.attributes(self.graph_attributes), name)
+    }
+
+    /// The goal; empty where none is given.
+    pub fn goal(&self) -> &str {
+        text(self.attribute("goal")).unwrap_or_default()
+    }
+
+    /// The label, else the name.
+    pub fn title(&self) -> &str {
+        text(self.attribute("label"))
+            .filter(|label| !label.is_empty())
+            .unwrap_or(&self.name)
+    }
+}
+
+fn find<'a>(rows: &'a [AttributeRow], name: &str) -> Option<&'a Constant> {
+    rows.iter().find(|row| row.key == name).map(|row| &row.value)
+}
+
+fn text(constant: Option<&Constant>) -> Option<&str> {
+    match constant {
+        Some(Constant::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// A node of a [`Pipeline`] with what belongs to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage<'p> {
+    pipeline: &'p Pipeline,
+    index: NodeIndex,
+    row: &'p NodeRow,
+}
+
+impl<'p> Stage<'p> {
+    /// The index.
+    pub fn index(&self) -> NodeIndex {
+        self.index
+    }
+
+    /// The row.
+    pub fn row(&self) -> &'p NodeRow {
+        self.row
+    }
+
+    /// The id.
+    pub fn id(&self) -> &'p str {
+        &self.row.id
+    }
+
+    /// The handler kind.
+    pub fn kind(&self) -> &'p str {
+        self.pipeline
+            .kinds
+            .get(self.row.kind as usize)
+            .map_or(kind::CODERGEN, |kind| kind)
+    }
+
+    /// The label; the id where none is given.
+    pub fn label(&self) -> &'p str {
+        self.text("label")
+            .filter(|label| !label.is_empty())
+            .unwrap_or(&self.row.id)
+    }
+
+    /// The prompt; the label where none is given (Attractor 4.5).
+    pub fn prompt(&self) -> &'p str {
+        self.text("prompt")
+            .filter(|prompt| !prompt.is_empty())
+            .unwrap_or_else(|| self.label())
+    }
+
+    /// An attribute.
+    pub fn attribute(&self, name: &str) -> Option<&'p Constant> {
+        find(self.attributes(), name)
+    }
+
+    /// All attributes.
+    pub fn attributes(&self) -> &'p [AttributeRow] {
+        self.pipeline.attributes(self.row.attributes)
+    }
+
+    /// The text of an attribute.
+    pub fn text(&self, name: &str) -> Option<&'p str> {
+        text(self.attribute(name))
+    }
+
+    /// Whether an attribute is `true`.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.attribute(name), Some(Constant::Boolean(true)))
+    }
+
+    /// The duration of an attribute.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        match self.attribute(name) {
+            Some(Constant::Duration(duration)) => Some(*duration),
+            _ => None,
+        }
+    }
+
+    /// The outgoing edges with their indices, in the order of the file.
+    pub fn edges(&self) -> impl Iterator<Item = (EdgeIndex, &'p EdgeRow)> + use<'p> {
+        let rows = self.row.edges;
+        let edges = self.pipeline.edges.get(rows.range()).unwrap_or_default();
+        edges
+            .iter()
+            .enumerate()
+            .map(move |(at, edge)| (EdgeIndex(rows.start + at as u32), edge))
+    }
+}
+
+struct Builder<'a, 'g> {
+    analysis: &'a Analysis<'g>,
+    rows: Vec<AttributeRow>,
+    conditions: Vec<ConditionRow>,
+    kinds: Vec<Text>,
+}
+
+impl Builder<'_, '_> {
+    fn build(mut self) -> Option<Pipeline> {
+        let graph = self.analysis.graph();
+        let source = self.analysis.source();
+        let (start, exit) = (self.analysis.start()?, self.analysis.exit()?);
+        let attributes = &graph.attributes;
+        let graph_attributes = self.attributes(attributes, &[]);
+        let mut by_text = std::collections::HashMap::new();
+        let mut by_kind = std::collections::HashMap::new();
+        let mut nodes = Vec::with_capacity(graph.nodes.len());
+        let mut edges = Vec::with_capacity(graph.edges.len());
+        for (index, node) in graph.indexed_nodes() {
+            let first = edges.len() as u32;
+            for at in self.analysis.outgoing(index) {
+                let edge = graph.edge(*at);
+                let condition = match self.analysis.condition(*at) {
+                    EdgeCondition::None => None,
+                    EdgeCondition::Faulty(..) => return None,
+                    EdgeCondition::Parsed(expression) => {
+                        Some(self.condition(&mut by_text, &edge.attributes, expression))
+                    }
+                };
+                let label = edge.attributes.text(Known::Label).unwrap_or_default();
+                edges.push(EdgeRow {
+                    from: edge.from,
+                    to: edge.to,
+                    label: owned(label),
+                    normalized_label: owned(&normalize_label(label)),
+                    condition,
+                    weight: edge.attributes.integer(Known::Weight).unwrap_or(0),
+                    loop_restart: edge.attributes.flag(Known::LoopRestart),
+                    allow_revisit: edge.attributes.flag(Known::AllowRevisit),
+                    max_revisits: count(edge.attributes.integer(Known::MaxRevisits)),
+                    attributes: self.attributes(&edge.attributes, EDGE_COLUMNS),
+                    position: source.position(edge.to_span.start),
+                });
+            }
+            let kind = self.analysis.kind(index);
+            let kind_index = *by_kind.entry(kind).or_insert_with(|| {
+                self.kinds.push(owned(kind));
+                self.kinds.len() - 1
+            });
+            let target = |known| node.attributes.filled(known).and_then(|id| graph.find(id.trim()));
+            let inherited = |known| node.attributes.text(known).or(attributes.text(known));
+            nodes.push(NodeRow {
+                id: owned(&node.id),
+                kind: kind_index as u16,
+                role: match kind {
+                    _ if index == start => Role::Start,
+                    _ if index == exit => Role::Exit,
+                    kind::CONDITIONAL => Role::Routing,
+                    _ => Role::Work,
+                },
+                end: match node.attributes.text(Known::End) {
+                    Some("fail") => End::Fail,
+                    Some("success") => End::Success,
+                    _ => End::Unstated,
+                },
+                on_failure_route: inherited(Known::OnFailure) == Some("route"),
+                edges: Rows {
+                    start: first,
+                    end: edges.len() as u32,
+                },
+                attributes: self.attributes(&node.attributes, &[]),
+                retry_target: target(Known::RetryTarget),
+                fallback_retry_target: target(Known::FallbackRetryTarget),
+                max_visits: count(node.attributes.integer(Known::MaxVisits)),
+                position: source.position(node.span.start),
+            });
+        }
+        Some(Pipeline {
+            name: owned(&graph.name),
+            file: owned(source.name()),
+            source: owned(source.text()),
+            settings: Settings {
+                routing: match attributes.text(Known::Routing) {
+                    Some("first_match") => Routing::FirstMatch,
+                    _ => Routing::FiveStep,
+                },
+                max_node_visits: count(attributes.integer(Known::MaxNodeVisits)).unwrap_or(1_000),
+                failure_breaker: count(attributes.integer(Known::FailureBreaker)).unwrap_or(3),
+            },
+            start,
+            exit,
+            kinds: Cow::Owned(self.kinds),
+            nodes: Cow::Owned(nodes),
+            edges: Cow::Owned(edges),
+            conditions: Cow::Owned(self.conditions),
+            attributes: Cow::Owned(self.rows),
+            graph_attributes,
+        })
+    }
+
+    fn attributes(&mut self, attributes: &Attributes, except: &[Known]) -> Rows {
+        let start = self.rows.len() as u32;
+        let kept = attributes.iter().filter(
+            |attribute| !matches!(attribute.key, crate::Key::Known(known) if except.contains(&known)),
+        );
+        let rows = kept.map(|attribute| AttributeRow {
+            key: owned(attribute.key.name()),
+            value: Constant::from(&attribute.value),
+        });
+        self.rows.extend(rows);
+        Rows {
+            start,
+            end: self.rows.len() as u32,
+        }
+    }
+
+    fn condition(
+        &mut self,
+        by_text: &mut std::collections::HashMap<String, u32>,
+        attributes: &Attributes,
+        expression: &Expression,
+    ) -> u32 {
+        let text = match attributes.filled(Known::Condition) {
+            Some(text) => text.to_owned(),
+            None => {
+                let ty = attributes.text(Known::ConditionType).unwrap_or_default();
+                let value = attributes
+                    .text(Known::ConditionValue)
+                    .filter(|_| ty == "conditional");
+                value.map_or_else(
+                    || format!("condition_type={ty}"),
+                    |value| format!("condition_value={value}"),
+                )
+            }
+        };
+        *by_text.entry(text).or_insert_with_key(|text| {
+            self.conditions.push(ConditionRow {
+                text: owned(text),
+                keys: expression.keys().into_iter().map(owned).collect(),
+                test: Test::Tree(Arc::new(expression.clone())),
+            });
+            self.conditions.len() as u32 - 1
+        })
+    }
+}
+
+/// Edge attributes that are columns of [`EdgeRow`].
+const EDGE_COLUMNS: &[Known] = &[
+    Known::Label,
+    Known::Condition,
+    Known::ConditionType,
+    Known::ConditionValue,
+    Known::Weight,
+    Known::LoopRestart,
+    Known::AllowRevisit,
+    Known::MaxRevisits,
+];
+
+fn owned(text: &str) -> Text {
+    Cow::Owned(text.to_owned())
+}
+
+fn count(number: Option<i64>) -> Option<u32> {
+    number.map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+impl crate::load::Loaded {
+    /// The table of the pipeline; `None` where the report has errors.
+    pub fn pipeline(&self) -> Option<Pipeline> {
+        if self.report.has_errors() {
+            return None;
+        }
+        Pipeline::of(&Analysis::new(&self.graph, &self.source))
+    }
+
+    /// The text that positions refer to.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+}
