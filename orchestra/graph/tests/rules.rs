@@ -1,5 +1,7 @@
 //! The page of each rule is its test: the graphs on it are run.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
