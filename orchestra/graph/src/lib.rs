@@ -15,6 +15,7 @@ mod label;
 mod load;
 mod lower;
 mod model;
+mod needs;
 mod route;
 mod stylesheet;
 mod syntax;
@@ -35,6 +36,7 @@ pub use label::{accelerator_key, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
+pub use needs::{Needs, Readable, WordNeed};
 pub use route::{Decision, Next, RouteFault, Rule, Tested, route};
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
@@ -42,3 +44,10 @@ pub use table::{Pipeline, Role, Stage};
 pub use text::{Position, Source, Span};
 pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};
+
+mod format;
+pub mod print;
+pub mod render;
+
+pub use format::format;
+pub use print::{NodeState, PictureOptions, print_dot, print_mermaid};
