@@ -10,7 +10,7 @@ pub(crate) static CHECK: Check = Check {
     severity: Severity::Warning,
     summary: "a goal gate has no `retry_target`",
     source: "Attractor 7.2, rule R7",
-    whole: false,
+    whole: true,
     run,
 };
 

@@ -34,7 +34,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             node.span,
         )
         .label("first named here")
-        .note("it becomes a model stage without a prompt, as a node of plain Graphviz would")
+        .note("as in plain Graphviz it becomes a node with the defaults of this place, here a stage that is told nothing")
         .node(&*node.id);
         let help = format!("declare it, as in `{} [label=\"..\"]`", node.id);
         faults.push(meant(fault, node.span, near.map(|near| input.id(near)), help));

@@ -36,7 +36,6 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let Some(gap) = gap(input, at) else {
             continue;
         };
-        let target = edges.first().map_or("", |edge| input.id(input.edge(*edge).to));
         faults.push(
             Diagnostic::warning(
                 CHECK.code,
@@ -45,10 +44,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             )
             .label("all outgoing edges have conditions")
             .note("the run would fail there, since an edge whose condition is false is never taken")
-            .help(format!(
-                "add an edge without a condition for all other cases, as in `{} -> {target}`",
-                node.id
-            ))
+            .help("add an edge without a condition for all other cases, or conditions that cover them")
             .node(&*node.id),
         );
     }

@@ -1,8 +1,9 @@
 //! `prompt_on_llm_nodes`: a model stage has no instruction (Attractor 7.2).
 
-use crate::attribute::Known;
+use crate::attribute::{Attribute, Key, Known, Scope};
 use crate::check::Check;
 use crate::check::input::Input;
+use crate::check::unknown_attribute::{self, Suggestion};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
 
@@ -11,7 +12,7 @@ pub(crate) static CHECK: Check = Check {
     severity: Severity::Warning,
     summary: "a model stage has neither prompt nor label",
     source: "Attractor 7.2",
-    whole: false,
+    whole: true,
     run,
 };
 
@@ -31,7 +32,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             && sources
                 .iter()
                 .any(|known| node.attributes.filled(*known).is_some());
-        if told {
+        if told || node.attributes.iter().any(is_misspelt_prompt) {
             continue;
         }
         faults.push(
@@ -49,6 +50,18 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             .node(&*node.id),
         );
     }
+}
+
+/// Whether an unknown attribute was meant to be the prompt, which is reported as that.
+fn is_misspelt_prompt(attribute: &Attribute) -> bool {
+    let Key::Other(name) = &attribute.key else {
+        return false;
+    };
+    let prompt = Known::Prompt.name();
+    matches!(
+        unknown_attribute::suggest(name, Scope::Node),
+        Some(Suggestion::Spelling(meant) | Suggestion::Foreign(meant)) if meant == prompt
+    )
 }
 
 /// Whether the node's part in the pipeline is itself in doubt.

@@ -654,13 +654,9 @@ impl<'s> Parser<'s> {
         let (text, unknown) = decode(self.slice(token.span), token.span.start);
         for span in unknown {
             let escape = shorten(self.slice(span));
-            let fault = Diagnostic::warning(
-                "unknown_escape",
-                format!("`{}` is not an escape", escape.escape_debug()),
-                span,
-            )
-            .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
-            .help("write `\\\\` where a backslash is meant");
+            let fault = Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
+                .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+                .help("write `\\\\` where a backslash is meant");
             self.fault(fault);
         }
         text
