@@ -2,6 +2,7 @@
 
 mod binding;
 mod handler;
+pub mod process;
 mod registry;
 mod stage;
 
