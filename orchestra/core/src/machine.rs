@@ -199,7 +199,8 @@ impl Machine {
         }
         self.remember(stage, &outcome);
         let category = outcome.failure_category;
-        if outcome.status == Status::Fail {
+        let failed = outcome.status == Status::Fail;
+        if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
             effects.push(Effect::Observe(Observation::StageFailed {
                 id,
@@ -227,7 +228,8 @@ impl Machine {
                 outcome,
             }));
         }
-        if stage.row().role == Role::Exit {
+        // An exit with a handler of its own may fail like any other stage (rule R3).
+        if stage.row().role == Role::Exit && !failed {
             self.state.phase = Phase::Finished;
             effects.push(Effect::Finish { failure: None });
             return;
