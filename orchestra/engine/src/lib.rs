@@ -4,6 +4,7 @@
 //! comes next, runs the stages' [`Handler`]s, and tells what happens by [`RunEvent`]s.
 
 mod binding;
+mod blocking;
 mod builtin;
 mod clock;
 mod driver;
@@ -13,6 +14,9 @@ mod event;
 mod handle;
 mod handler;
 mod id;
+mod needs;
+mod needs_text;
+pub mod process;
 mod registry;
 mod resolve;
 mod result;
@@ -22,6 +26,8 @@ mod stage;
 mod store;
 
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
+#[doc(hidden)]
+pub use blocking::blocking;
 pub use builtin::backend::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
@@ -36,6 +42,9 @@ pub use handler::{
     IntoOutcome, KindSpec, Kinds, Words,
 };
 pub use id::{InvalidRunId, RunId};
+#[doc(hidden)]
+pub use needs::verify;
+pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
     Context, FailureCategory, NodeOutcome, Outcome, RunFailure, SharedPipeline, Status,
 };

@@ -9,11 +9,13 @@ mod attribute;
 mod check;
 pub mod condition;
 mod diagnostic;
+mod explain;
 pub mod kind;
 mod label;
 mod load;
 mod lower;
 mod model;
+mod needs;
 mod route;
 mod stylesheet;
 mod syntax;
@@ -29,10 +31,12 @@ pub use attribute::{
 };
 pub use check::LintRule;
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
+pub use explain::{Page, explain, rules};
 pub use label::{accelerator_key, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
+pub use needs::{Needs, Readable, WordNeed};
 pub use route::{Decision, Next, RouteFault, Rule, Tested, route};
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
@@ -41,4 +45,9 @@ pub use text::{Position, Source, Span};
 pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};
 
+mod format;
+pub mod print;
 pub mod render;
+
+pub use format::format;
+pub use print::{NodeState, PictureOptions, print_dot, print_mermaid};

@@ -79,6 +79,16 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
     let mut file = parser.file();
     file.comments = std::mem::take(&mut parser.lexer.comments);
     let mut faults = parser.faults;
+    // Behind a string that is never closed, or where its quote was lost, nothing is what it seems.
+    if let Some(open) = parser
+        .lexer
+        .faults
+        .iter()
+        .find(|fault| fault.code == "unterminated_string")
+    {
+        let lost = open.related.first().map_or(open.span, |suspect| suspect.span);
+        faults.retain(|fault| fault.span.start < lost.start);
+    }
     faults.append(&mut parser.lexer.faults);
     Parsed {
         source: source.clone(),
@@ -644,13 +654,9 @@ impl<'s> Parser<'s> {
         let (text, unknown) = decode(self.slice(token.span), token.span.start);
         for span in unknown {
             let escape = shorten(self.slice(span));
-            let fault = Diagnostic::warning(
-                "unknown_escape",
-                format!("`{}` is not an escape", escape.escape_debug()),
-                span,
-            )
-            .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
-            .help("write `\\\\` where a backslash is meant");
+            let fault = Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
+                .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+                .help("write `\\\\` where a backslash is meant");
             self.fault(fault);
         }
         text

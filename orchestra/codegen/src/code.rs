@@ -1,0 +1,97 @@
+//! Rust code as text. Proc macros run unoptimised; text that rustc lexes itself costs far less than tokens one by one.
+
+use std::fmt::Write as _;
+
+use orchestra_graph::table::Constant;
+
+/// Rust code that is being written.
+#[derive(Default)]
+pub(crate) struct Code {
+    pub(crate) text: String,
+}
+
+impl Code {
+    pub(crate) fn push(&mut self, text: &str) -> &mut Code {
+        self.text.push_str(text);
+        self
+    }
+
+    /// A string literal.
+    pub(crate) fn string(&mut self, text: &str) -> &mut Code {
+        let plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
+        if text.bytes().all(plain) {
+            self.text.push('"');
+            self.text.push_str(text);
+            self.text.push('"');
+        } else {
+            let _ = write!(self.text, "{text:?}");
+        }
+        self
+    }
+
+    /// A number, or anything else whose display is its code.
+    pub(crate) fn show(&mut self, value: impl std::fmt::Display) -> &mut Code {
+        let _ = write!(self.text, "{value}");
+        self
+    }
+
+    /// A documentation comment of one line.
+    pub(crate) fn doc(&mut self, text: &str) -> &mut Code {
+        self.text.push_str("\n/// ");
+        let shown = text
+            .chars()
+            .take(200)
+            .map(|c| if c.is_control() { ' ' } else { c });
+        self.text.extend(shown);
+        self.text.push('\n');
+        self
+    }
+
+    /// A list of string literals, each closed by a comma.
+    pub(crate) fn strings<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) -> &mut Code {
+        for text in texts {
+            self.string(text).push(",");
+        }
+        self
+    }
+}
+
+/// A decimal literal.
+pub(crate) fn float(number: f64) -> String {
+    if number.is_finite() {
+        format!("{number:?}")
+    } else {
+        // Values are finite where they are read; this keeps the code legal whatever a transform makes.
+        "0.0".to_owned()
+    }
+}
+
+/// Milliseconds of a duration, as many as fit.
+pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The Rust type of a constant of this value.
+pub(crate) fn type_of(value: &Constant) -> &'static str {
+    match value {
+        Constant::String(_) => "&'static str",
+        Constant::Integer(_) => "i64",
+        Constant::Float(_) => "f64",
+        Constant::Boolean(_) => "bool",
+        Constant::Duration(_) => "::core::time::Duration",
+    }
+}
+
+/// Writes the value of a constant.
+pub(crate) fn value(code: &mut Code, value: &Constant) {
+    match value {
+        Constant::String(text) => code.string(text),
+        Constant::Integer(number) => code.show(number),
+        Constant::Float(number) => code.push(&float(*number)),
+        Constant::Boolean(value) => code.show(value),
+        Constant::Duration(duration) => code
+            .push("::core::time::Duration::from_millis(")
+            .show(millis(*duration))
+            .push(")"),
+    };
+}

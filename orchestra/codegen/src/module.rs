@@ -1,0 +1,219 @@
+//! The generated module as text: source, table, nodes, choices, transitions, needs.
+
+use orchestra_graph::table::{Pipeline, Stage};
+use orchestra_graph::{NodeIndex, accelerator_key, kind};
+
+use crate::code::{Code, type_of, value};
+use crate::names::{Taken, pascal, screaming};
+use crate::table;
+
+/// What the module says beside its table.
+pub(crate) struct Module<'m> {
+    pub(crate) pipeline: &'m Pipeline,
+    /// The code that gives the text: an include of the file, or a literal.
+    pub(crate) source: String,
+    /// The code of `NEEDS`.
+    pub(crate) needs: String,
+}
+
+/// Writes everything between the braces of the module, which has `__orchestra` in scope.
+pub(crate) fn write(module: &Module<'_>) -> String {
+    let pipeline = module.pipeline;
+    let mut code = Code::default();
+    code.doc("The text of the pipeline.");
+    code.push("pub const SOURCE:&str=").push(&module.source).push(";");
+    code.doc("The pipeline as constant data, in the form that the engine runs.");
+    code.push("pub static PIPELINE:__orchestra::Compiled<Mark>=__orchestra::Compiled::new(&__table::TABLE);");
+    code.doc("Tells the engine which handlers the pipeline is bound to.");
+    code.push("pub enum Mark{}");
+    code.doc("The edges, with their conditions.");
+    code.push("pub static TRANSITIONS:__orchestra::Transitions<Node>=");
+    code.push("__orchestra::Transitions::new(&__table::TABLE,Node::ALL);");
+    code.doc("What the pipeline needs of its handlers.");
+    code.push("pub const NEEDS:__orchestra::Needs<'static>=")
+        .push(&module.needs)
+        .push(";");
+    let variants = variants(pipeline);
+    node_enum(&mut code, &variants);
+    nodes(&mut code, pipeline, &variants);
+    choices(&mut code, pipeline, &variants);
+    table::write(&mut code, pipeline);
+    code.text
+}
+
+/// The variant of each node.
+fn variants(pipeline: &Pipeline) -> Vec<String> {
+    let mut taken = Taken::default();
+    pipeline
+        .nodes
+        .iter()
+        .map(|node| taken.claim(pascal(&node.id)))
+        .collect()
+}
+
+fn node_enum(code: &mut Code, variants: &[String]) {
+    code.doc("The nodes of the pipeline.");
+    code.push("#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::fmt::Debug,");
+    code.push("::core::cmp::PartialEq,::core::cmp::Eq,::core::hash::Hash)]#[repr(u32)]pub enum Node{");
+    for variant in variants {
+        code.push(variant).push(",");
+    }
+    if variants.is_empty() {
+        code.push("#[doc(hidden)]__None");
+    }
+    code.push("}impl Node{");
+    code.doc("All nodes, in the order of the file.");
+    code.push("pub const ALL:&'static[Node]=&[");
+    for variant in variants {
+        code.push("Node::").push(variant).push(",");
+    }
+    code.push("];");
+    code.doc("The id in the file.");
+    code.push("pub fn id(self)->&'static str{__orchestra::__private::id(&__table::TABLE,self as usize)}}");
+    code.push("impl ::core::fmt::Display for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
+    code.push("->::core::fmt::Result{f.write_str(self.id())}}");
+    code.push("impl ::core::str::FromStr for Node{type Err=__orchestra::UnknownNode;");
+    code.push("fn from_str(id:&str)->::core::result::Result<Node,__orchestra::UnknownNode>");
+    code.push("{__orchestra::__private::parse(&__table::TABLE,Node::ALL,id)}}");
+}
+
+/// The marker types, with the attributes as constants.
+fn nodes(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
+    code.doc("A type for each node, with its attributes as constants.");
+    code.push("pub mod nodes{");
+    for (at, variant) in variants.iter().enumerate() {
+        let stage = pipeline.stage(NodeIndex(at as u32));
+        code.doc(&format!("`{}`: {}", stage.id(), stage.label()));
+        code.push("pub struct ").push(variant).push(";");
+        constants(code, stage, variant);
+    }
+    code.push("}");
+}
+
+fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
+    let mut taken = Taken::default();
+    code.push("impl ").push(variant).push("{");
+    if stage.attribute("label").is_none() {
+        taken.claim("LABEL".to_owned());
+        code.push("pub const LABEL:&'static str=")
+            .string(stage.label())
+            .push(";");
+    }
+    for row in stage.attributes() {
+        let name = taken.claim(screaming(&row.key));
+        code.push("pub const ")
+            .push(&name)
+            .push(": ")
+            .push(type_of(&row.value))
+            .push("=");
+        value(code, &row.value);
+        code.push(";");
+    }
+    code.push("}");
+}
+
+/// An enum for each human gate, with one variant an answer.
+fn choices(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
+    let gate = |at: &usize| pipeline.stage(NodeIndex(*at as u32)).kind() == kind::WAIT_HUMAN;
+    let gates: Vec<usize> = (0..variants.len()).filter(gate).collect();
+    code.doc("The answers of each human gate.");
+    code.push("pub mod choices{");
+    for at in gates {
+        let stage = pipeline.stage(NodeIndex(at as u32));
+        let mut taken = Taken::default();
+        let answers: Vec<Answer> = stage
+            .edges()
+            .map(|(_, edge)| {
+                let target = pipeline.stage(edge.to);
+                let label = if edge.label.is_empty() {
+                    target.id()
+                } else {
+                    &*edge.label
+                };
+                Answer {
+                    variant: taken.claim(pascal(without_key(label))),
+                    label: label.to_owned(),
+                    key: accelerator_key(label),
+                    target: variants.get(edge.to.at()).cloned().unwrap_or_default(),
+                }
+            })
+            .collect();
+        if let Some(variant) = variants.get(at).filter(|_| !answers.is_empty()) {
+            gate_enum(code, stage, variant, &answers);
+        }
+    }
+    code.push("}");
+}
+
+struct Answer {
+    variant: String,
+    label: String,
+    key: String,
+    target: String,
+}
+
+fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) {
+    code.doc(&format!("The answers of `{}`: {}", stage.id(), stage.label()));
+    code.push("#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::fmt::Debug,");
+    code.push("::core::cmp::PartialEq,::core::cmp::Eq,::core::hash::Hash)]pub enum ")
+        .push(name)
+        .push("{");
+    for answer in answers {
+        code.doc(&answer.label);
+        code.push(&answer.variant).push(",");
+    }
+    code.push("}impl ").push(name).push("{");
+    code.doc("All answers, in the order of the file.");
+    code.push("pub const ALL:&'static[").push(name).push("]=&[");
+    for answer in answers {
+        code.push(name).push("::").push(&answer.variant).push(",");
+    }
+    code.push("];");
+    code.doc("The label as written in the file.");
+    arms(code, name, answers, "label", "&'static str", |code, answer| {
+        code.string(&answer.label);
+    });
+    code.doc("The key that answers.");
+    arms(code, name, answers, "key", "&'static str", |code, answer| {
+        code.string(&answer.key);
+    });
+    code.doc("The node that the answer leads to.");
+    arms(code, name, answers, "target", "super::Node", |code, answer| {
+        code.push("super::Node::").push(&answer.target);
+    });
+    code.push("}");
+}
+
+fn arms(
+    code: &mut Code,
+    name: &str,
+    answers: &[Answer],
+    method: &str,
+    ty: &str,
+    write: fn(&mut Code, &Answer),
+) {
+    code.push("pub const fn ")
+        .push(method)
+        .push("(self)->")
+        .push(ty)
+        .push("{match self{");
+    for answer in answers {
+        code.push(name).push("::").push(&answer.variant).push("=>");
+        write(code, answer);
+        code.push(",");
+    }
+    code.push("}}");
+}
+
+/// A label without its accelerator: `[A] Approve` gives `Approve`.
+fn without_key(label: &str) -> &str {
+    let key = accelerator_key(label);
+    let label = label.trim();
+    let rest = label
+        .strip_prefix(&format!("[{key}]"))
+        .or_else(|| label.strip_prefix(&format!("{key})")))
+        .or_else(|| label.strip_prefix(&format!("{key} - ")));
+    rest.map(str::trim)
+        .filter(|rest| !rest.is_empty())
+        .unwrap_or(label)
+}

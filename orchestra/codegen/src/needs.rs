@@ -1,0 +1,152 @@
+//! The code of `NEEDS`: what a pipeline asks of custom handlers, with the exact places in its text.
+
+use orchestra_graph::condition::{Comparison, Expression};
+use orchestra_graph::table::Pipeline;
+use orchestra_graph::{Analysis, EdgeCondition, EdgeIndex, Known, Needs, Readable, Span, kind};
+
+use crate::code::Code;
+
+/// Whether a kind is not of the language itself.
+pub(crate) fn is_custom(kind: &str) -> bool {
+    !kind::BUILT_IN.contains(&kind)
+}
+
+/// Writes the expression; `start` is where `SOURCE` begins in the analysed text.
+pub(crate) fn write(pipeline: &Pipeline, analysis: &Analysis<'_>, start: usize) -> String {
+    let needs = Needs::of(pipeline, is_custom);
+    let places = Places { analysis, start };
+    let mut code = Code::default();
+    code.push("{use __orchestra::__private::{NodeNeed,AttributeNeed,WordNeed,Readable,at};");
+    code.push("__orchestra::Needs{file:")
+        .string(&pipeline.file)
+        .push(",source:SOURCE,nodes:&[");
+    let graph = analysis.graph();
+    for index in &needs.nodes {
+        let stage = pipeline.stage(*index);
+        let node = graph.node(*index);
+        code.push("NodeNeed{id:")
+            .string(stage.id())
+            .push(",kind:")
+            .string(stage.kind())
+            .push(",place:");
+        places.write(&mut code, node.span);
+        code.push(",kind_place:");
+        places.write(
+            &mut code,
+            node.attributes
+                .get(Known::Type)
+                .map_or(node.span, |ty| ty.value_span),
+        );
+        code.push(",attributes:&[");
+        for row in stage.attributes() {
+            let span = node
+                .attributes
+                .find(&row.key)
+                .map_or(node.span, |found| found.value_span);
+            let value: String = row.value.to_value().to_string().chars().take(80).collect();
+            code.push("AttributeNeed{name:")
+                .string(&row.key)
+                .push(",value:")
+                .string(&value);
+            code.push(",readable:Readable(")
+                .show(Readable::of(&row.value).0)
+                .push("),place:");
+            places.write(&mut code, span);
+            code.push("},");
+        }
+        code.push("]},");
+    }
+    code.push("],words:&[");
+    let edges = places.edges();
+    for need in &needs.words {
+        let Some(edge) = edges.get(need.edge.at()) else {
+            continue;
+        };
+        code.push("WordNeed{words:&[")
+            .strings(need.words.iter().map(String::as_str));
+        code.push("],nodes:&[");
+        for node in &need.nodes {
+            code.show(node).push(",");
+        }
+        code.push("],target:")
+            .string(pipeline.stage(pipeline.edge(need.edge).to).id())
+            .push(",place:");
+        places.write(&mut code, places.word(*edge, &need.words));
+        code.push("},");
+    }
+    code.push("]}}");
+    code.text
+}
+
+struct Places<'a, 'g> {
+    analysis: &'a Analysis<'g>,
+    start: usize,
+}
+
+impl Places<'_, '_> {
+    /// The edges of the graph in the order of the table: those of one node together.
+    fn edges(&self) -> Vec<EdgeIndex> {
+        let graph = self.analysis.graph();
+        graph
+            .indexed_nodes()
+            .flat_map(|(node, _)| self.analysis.outgoing(node).iter().copied())
+            .collect()
+    }
+
+    fn write(&self, code: &mut Code, span: Span) {
+        let source = self.analysis.source();
+        let position = source.position(span.start);
+        let line = source.slice(span).lines().next().unwrap_or_default();
+        code.push("at(")
+            .show(position.line)
+            .push(",")
+            .show(position.column)
+            .push(",");
+        code.show((span.start as usize).saturating_sub(self.start))
+            .push(",");
+        code.show(line.chars().count().max(1)).push(")");
+    }
+
+    /// Where an edge's condition names the first of some words.
+    fn word(&self, edge: EdgeIndex, words: &[String]) -> Span {
+        let edge_row = self.analysis.graph().edge(edge);
+        let Some(attribute) = edge_row.attributes.get(Known::Condition) else {
+            return edge_row.to_span;
+        };
+        let text = attribute.value.as_str().unwrap_or_default();
+        let clause = match self.analysis.condition(edge) {
+            EdgeCondition::Parsed(expression) => clause(expression, words),
+            _ => None,
+        };
+        let Some(word) = clause else {
+            return attribute.value_span;
+        };
+        // The tree keeps no places; the word behind `outcome` and a sign is the one that is meant.
+        let found = text.match_indices("outcome").find_map(|(at, key)| {
+            let rest = text[at + key.len()..].trim_start().strip_prefix('=')?;
+            let rest = rest.trim_start().trim_start_matches(['"', '\'']);
+            rest.starts_with(word).then(|| text.len() - rest.len())
+        });
+        found.map_or(attribute.value_span, |at| {
+            self.analysis.inside(attribute.value_span, at..at + word.len())
+        })
+    }
+}
+
+fn clause<'e>(expression: &'e Expression, words: &[String]) -> Option<&'e str> {
+    let mut found = None;
+    expression.visit(&mut |part| {
+        if let Expression::Compare {
+            key,
+            comparison: Comparison::Equal,
+            literal,
+        } = part
+            && key == "outcome"
+            && words.contains(literal)
+            && found.is_none()
+        {
+            found = Some(literal.as_str());
+        }
+    });
+    found
+}

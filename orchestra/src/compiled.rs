@@ -1,0 +1,133 @@
+//! What a generated module offers beside the table.
+
+use std::fmt;
+
+use orchestra_graph::condition::Facts;
+use orchestra_graph::did_you_mean;
+use orchestra_graph::table::{EdgeRow, Pipeline};
+
+/// The edges of a compiled pipeline, with their ends as the module's `Node`.
+///
+/// ```
+/// orchestra::pipeline! {
+///     mod tiny = digraph tiny {
+///         start -> work
+///         work -> exit [condition="outcome=success"]
+///         work -> mend [condition="outcome!=success"]
+///         mend -> work
+///     }
+/// }
+/// use orchestra::graph::condition::Facts;
+///
+/// let facts = Facts { outcome: "success", ..Facts::default() };
+/// let open: Vec<tiny::Node> = tiny::TRANSITIONS
+///     .from(tiny::Node::Work)
+///     .filter(|edge| edge.holds(&facts))
+///     .map(|edge| edge.to)
+///     .collect();
+/// assert_eq!(open, [tiny::Node::Exit]);
+/// ```
+pub struct Transitions<N: 'static> {
+    pipeline: &'static Pipeline,
+    nodes: &'static [N],
+}
+
+/// An edge of a compiled pipeline.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Transition<N> {
+    /// Where it comes from.
+    pub from: N,
+    /// Where it leads.
+    pub to: N,
+    /// Its row in the table: label, weight, place in the file.
+    pub row: &'static EdgeRow,
+    pipeline: &'static Pipeline,
+}
+
+impl<N: Copy + PartialEq> Transitions<N> {
+    /// Used by generated code.
+    #[doc(hidden)]
+    pub const fn new(pipeline: &'static Pipeline, nodes: &'static [N]) -> Transitions<N> {
+        Transitions { pipeline, nodes }
+    }
+
+    /// All edges; those of one node together, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = Transition<N>> + use<N> {
+        let (pipeline, nodes) = (self.pipeline, self.nodes);
+        pipeline.edges.iter().filter_map(move |row| {
+            Some(Transition {
+                from: *nodes.get(row.from.at())?,
+                to: *nodes.get(row.to.at())?,
+                row,
+                pipeline,
+            })
+        })
+    }
+
+    /// The edges out of a node, in the order of the file.
+    pub fn from(&self, node: N) -> impl Iterator<Item = Transition<N>> + use<N> {
+        self.iter().filter(move |edge| edge.from == node)
+    }
+}
+
+impl<N> Transition<N> {
+    /// The condition as written; `None` for an edge without one.
+    pub fn condition(&self) -> Option<&'static str> {
+        self.pipeline
+            .condition(self.row)
+            .map(|condition| &*condition.text)
+    }
+
+    /// Whether the condition holds; an edge without one always does.
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        self.pipeline
+            .condition(self.row)
+            .is_none_or(|condition| condition.holds(facts))
+    }
+}
+
+impl<N> fmt::Debug for Transitions<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Transitions").field(&self.pipeline.name).finish()
+    }
+}
+
+/// A text that is not the id of a node.
+///
+/// ```
+/// orchestra::pipeline! { mod tiny = digraph tiny { start -> work -> exit } }
+/// let error = "wrk".parse::<tiny::Node>().unwrap_err();
+/// assert_eq!(error.to_string(), "pipeline `tiny` has no node `wrk`; did you mean `work`?");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownNode {
+    id: String,
+    pipeline: &'static str,
+    near: Option<&'static str>,
+}
+
+impl UnknownNode {
+    pub(crate) fn new(pipeline: &'static Pipeline, id: &str) -> UnknownNode {
+        UnknownNode {
+            id: id.to_owned(),
+            pipeline: &pipeline.name,
+            near: did_you_mean(id, pipeline.nodes.iter().map(|node| &*node.id)),
+        }
+    }
+
+    /// The text.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl fmt::Display for UnknownNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pipeline `{}` has no node `{}`", self.pipeline, self.id)?;
+        self.near
+            .map_or(Ok(()), |near| write!(f, "; did you mean `{near}`?"))
+    }
+}
+
+impl std::error::Error for UnknownNode {}
