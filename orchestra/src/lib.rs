@@ -69,7 +69,7 @@ mod compiled;
 pub use orchestra_graph as graph;
 
 #[cfg(feature = "macros")]
-pub use compiled::{Transition, Transitions, UnknownNode};
+pub use compiled::{Answer, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
