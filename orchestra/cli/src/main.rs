@@ -1,2 +1,7 @@
 //! The `orchestra` program.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    orchestra_cli::main(Vec::new())
+}

@@ -8,6 +8,10 @@ use serde::de::Deserialize;
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+/// The keys that the engine itself sets at every stage; they have places of their own, so that setting them
+/// costs no search.
+const ENGINE_KEYS: [&str; 4] = ["current_node", "last_stage", "outcome", "preferred_label"];
+
 /// The named values that stages share; a copy shares its structure with the original.
 ///
 /// Keys are in order, so that two equal contexts are written alike.
@@ -22,6 +26,18 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
     values: RedBlackTreeMapSync<Arc<str>, Value>,
+    engine: Arc<[Option<Value>; ENGINE_KEYS.len()]>,
+}
+
+/// The place of a key that the engine sets.
+fn place(key: &str) -> Option<usize> {
+    match key {
+        "current_node" => Some(0),
+        "last_stage" => Some(1),
+        "outcome" => Some(2),
+        "preferred_label" => Some(3),
+        _ => None,
+    }
 }
 
 impl Context {
@@ -32,7 +48,10 @@ impl Context {
 
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.values.get(key)
+        match place(key) {
+            Some(place) => self.engine[place].as_ref(),
+            None => self.values.get(key),
+        }
     }
 
     /// The plain text of a key; empty where it is absent.
@@ -46,27 +65,54 @@ impl Context {
 
     /// Sets a value.
     pub fn set(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) {
-        self.values.insert_mut(key.into(), value.into());
+        let key = key.into();
+        match place(&key) {
+            Some(place) => Arc::make_mut(&mut self.engine)[place] = Some(value.into()),
+            None => {
+                self.values.insert_mut(key, value.into());
+            }
+        }
+    }
+
+    /// Sets a key of the engine's own; an unchanged text costs no allocation.
+    pub(crate) fn set_engine(&mut self, key: &str, text: &str) {
+        let Some(place) = place(key) else { return };
+        if !matches!(&self.engine[place], Some(Value::String(present)) if present == text) {
+            Arc::make_mut(&mut self.engine)[place] = Some(Value::String(text.to_owned()));
+        }
     }
 
     /// Removes a value; says whether there was one.
     pub fn remove(&mut self, key: &str) -> bool {
-        self.values.remove_mut(key)
+        match place(key) {
+            Some(place) => Arc::make_mut(&mut self.engine)[place].take().is_some(),
+            None => self.values.remove_mut(key),
+        }
     }
 
     /// The values with their keys, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.values.iter().map(|(key, value)| (&**key, value))
+        let mut engine = ENGINE_KEYS
+            .iter()
+            .zip(self.engine.iter())
+            .filter_map(|(key, value)| value.as_ref().map(|value| (*key, value)))
+            .peekable();
+        let mut values = self.values.iter().map(|(key, value)| (&**key, value)).peekable();
+        std::iter::from_fn(move || match (engine.peek(), values.peek()) {
+            (Some((engine_key, _)), Some((key, _))) if engine_key < key => engine.next(),
+            (Some(_), None) => engine.next(),
+            _ => values.next(),
+        })
     }
 
     /// How many values there are.
     pub fn len(&self) -> usize {
-        self.values.size()
+        self.values.size() + self.engine.iter().flatten().count()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.len() == 0
     }
 }
 
@@ -94,5 +140,37 @@ impl<'de> Deserialize<'de> for Context {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Context, D::Error> {
         let map = std::collections::BTreeMap::<String, Value>::deserialize(deserializer)?;
         Ok(map.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_engine_and_of_stages_are_written_in_one_order() {
+        let pairs = [
+            ("zeta", "1"),
+            ("outcome", "success"),
+            ("alpha", "2"),
+            ("current_node", "a"),
+        ];
+        let context: Context = pairs.into_iter().collect();
+        let keys: Vec<&str> = context.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["alpha", "current_node", "outcome", "zeta"]);
+        let text = serde_json::to_string(&context).unwrap();
+        assert_eq!(serde_json::from_str::<Context>(&text).unwrap(), context);
+    }
+
+    #[test]
+    fn a_copy_does_not_see_later_changes() {
+        let mut context: Context = [("a", 1), ("outcome", 2)].into_iter().collect();
+        let copy = context.clone();
+        context.set("a", 5);
+        context.set("outcome", "fail");
+        assert_eq!(
+            (copy.get("a"), copy.get("outcome")),
+            (Some(&1.into()), Some(&2.into()))
+        );
     }
 }

@@ -1,7 +1,18 @@
 //! The run of an Orchestra pipeline as a pure state machine: events in, effects out.
+//!
+//! The core decides everything that comes next and does nothing itself: it has no I/O, no clock, no chance and
+//! no threads. The engine, the simulator and the tests all drive this one machine.
 
 mod context;
+mod effect;
+mod failure;
+mod machine;
 mod outcome;
+mod state;
 
 pub use context::Context;
+pub use effect::{Effect, EffectId, Event, Observation};
+pub use failure::RunFailure;
+pub use machine::{Machine, SharedPipeline};
 pub use outcome::{FailureCategory, Outcome, Status};
+pub use state::{Failing, Last, NodeOutcome, Phase, State};

@@ -5,6 +5,7 @@ mod blocking;
 mod handler;
 mod needs;
 mod needs_text;
+pub mod process;
 mod registry;
 mod stage;
 

@@ -1,6 +1,8 @@
 //! What the checks and the table need to know of a graph, computed once.
 
-use crate::attribute::Known;
+use std::collections::HashMap;
+
+use crate::attribute::{Key, Known};
 use crate::condition::{ConditionFault, Expression, parse_condition};
 use crate::kind;
 use crate::model::{Edge, EdgeIndex, Graph, NodeIndex};
@@ -66,7 +68,9 @@ pub struct Analysis<'g> {
     source: &'g Source,
     outgoing: Rows,
     incoming: Rows,
+    /// The distinct conditions, none first, and which of them each edge has: few texts stand on many edges.
     conditions: Vec<EdgeCondition>,
+    condition_of: Vec<u32>,
     starts: Vec<NodeIndex>,
     exits: Vec<NodeIndex>,
 }
@@ -75,12 +79,14 @@ impl<'g> Analysis<'g> {
     /// Analyses a graph; the source is what its spans refer to.
     pub fn new(graph: &'g Graph, source: &'g Source) -> Analysis<'g> {
         let nodes = graph.nodes.len();
+        let (conditions, condition_of) = conditions(&graph.edges);
         Analysis {
             graph,
             source,
             outgoing: Rows::new(nodes, &graph.edges, |edge| edge.from),
             incoming: Rows::new(nodes, &graph.edges, |edge| edge.to),
-            conditions: graph.edges.iter().map(condition_of).collect(),
+            conditions,
+            condition_of,
             starts: ends(graph, kind::START, &["Mdiamond", "circle"], &["start", "Start"]),
             exits: ends(graph, kind::EXIT, &["Msquare", "doublecircle"], &["exit", "end"]),
         }
@@ -108,7 +114,19 @@ impl<'g> Analysis<'g> {
 
     /// The condition of an edge.
     pub fn condition(&self, edge: EdgeIndex) -> &EdgeCondition {
-        self.conditions.get(edge.at()).unwrap_or(&EdgeCondition::None)
+        self.conditions
+            .get(self.condition_id(edge))
+            .unwrap_or(&EdgeCondition::None)
+    }
+
+    /// The place of an edge's condition among the distinct ones; 0 is none.
+    pub(crate) fn condition_id(&self, edge: EdgeIndex) -> usize {
+        self.condition_of.get(edge.at()).map_or(0, |id| *id as usize)
+    }
+
+    /// The distinct conditions; the first is none.
+    pub(crate) fn conditions(&self) -> &[EdgeCondition] {
+        &self.conditions
     }
 
     /// All nodes that would be the start (rule L13); a sound pipeline has exactly one.
@@ -192,23 +210,56 @@ fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<Node
     ids.iter().filter_map(|id| graph.find(id)).collect()
 }
 
-fn condition_of(edge: &Edge) -> EdgeCondition {
-    if let Some(text) = edge.attributes.filled(Known::Condition) {
-        return match parse_condition(text) {
+/// The distinct conditions of some edges, and which of them each edge has.
+fn conditions(edges: &[Edge]) -> (Vec<EdgeCondition>, Vec<u32>) {
+    let mut distinct = vec![EdgeCondition::None];
+    let mut by_text: HashMap<(Known, &str), u32> = HashMap::new();
+    let mut of_edge = Vec::with_capacity(edges.len());
+    for edge in edges {
+        let key = condition_text(edge);
+        of_edge.push(key.map_or(0, |(known, text)| {
+            *by_text.entry((known, text)).or_insert_with(|| {
+                distinct.push(parser_of(known)(text));
+                distinct.len() as u32 - 1
+            })
+        }));
+    }
+    (distinct, of_edge)
+}
+
+/// The attribute that holds an edge's condition, with its text; `None` where the edge has none.
+fn condition_text(edge: &Edge) -> Option<(Known, &str)> {
+    let mut dialect = None;
+    let mut value = "";
+    // One look at each attribute: this runs for every edge of a pipeline.
+    for attribute in edge.attributes.iter() {
+        match (&attribute.key, attribute.value.as_str()) {
+            (Key::Known(Known::Condition), Some(text)) if !text.trim().is_empty() => {
+                return Some((Known::Condition, text));
+            }
+            (Key::Known(Known::ConditionType), text) => dialect = text,
+            (Key::Known(Known::ConditionValue), Some(text)) => value = text,
+            _ => {}
+        }
+    }
+    match dialect {
+        Some(word @ ("success" | "failure")) => Some((Known::ConditionType, word)),
+        Some("conditional") => Some((Known::ConditionValue, value)),
+        _ => None,
+    }
+}
+
+fn parser_of(known: Known) -> fn(&str) -> EdgeCondition {
+    match known {
+        Known::ConditionType => |word| EdgeCondition::Parsed(Expression::Failed(word == "failure")),
+        Known::ConditionValue => |text| match output_condition(text) {
+            Ok(expression) => EdgeCondition::Parsed(expression),
+            Err(fault) => EdgeCondition::Faulty(Known::ConditionValue, fault),
+        },
+        _ => |text| match parse_condition(text) {
             Ok(expression) => EdgeCondition::Parsed(expression),
             Err(fault) => EdgeCondition::Faulty(Known::Condition, fault),
-        };
-    }
-    match edge.attributes.text(Known::ConditionType) {
-        Some("success") => EdgeCondition::Parsed(Expression::Failed(false)),
-        Some("failure") => EdgeCondition::Parsed(Expression::Failed(true)),
-        Some("conditional") => {
-            match output_condition(edge.attributes.text(Known::ConditionValue).unwrap_or_default()) {
-                Ok(expression) => EdgeCondition::Parsed(expression),
-                Err(fault) => EdgeCondition::Faulty(Known::ConditionValue, fault),
-            }
-        }
-        _ => EdgeCondition::None,
+        },
     }
 }
 

@@ -1,5 +1,7 @@
 //! The syntax tree: what stands in the file, in its order, with the place of every token.
 
+use smol_str::SmolStr;
+
 use crate::text::Span;
 use crate::value::Value;
 
@@ -28,8 +30,8 @@ pub struct Comment {
 /// A name: of a graph, a node, a subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identifier {
-    /// The text without quotes.
-    pub text: String,
+    /// The text without quotes; short ones, as nearly all are, need no allocation.
+    pub text: SmolStr,
     /// Where, with quotes.
     pub span: Span,
 }

@@ -9,6 +9,7 @@ mod attribute;
 mod check;
 pub mod condition;
 mod diagnostic;
+mod explain;
 pub mod kind;
 mod label;
 mod load;
@@ -30,6 +31,7 @@ pub use attribute::{
 };
 pub use check::LintRule;
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
+pub use explain::{Page, explain, rules};
 pub use label::{accelerator_key, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
@@ -42,3 +44,10 @@ pub use table::{Pipeline, Role, Stage};
 pub use text::{Position, Source, Span};
 pub use transform::Transform;
 pub use value::{Value, format_duration, parse_duration};
+
+mod format;
+pub mod print;
+pub mod render;
+
+pub use format::format;
+pub use print::{NodeState, PictureOptions, print_dot, print_mermaid};

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use smol_str::SmolStr;
+
 use crate::ast::{self, DefaultsTarget, Statement};
 use crate::attribute::{Attribute, Attributes, Key, Known, Origin, Scope};
 use crate::check::{attribute_type, conflicting_aliases, duplicate_node_attribute, unknown_attribute};
@@ -28,7 +30,7 @@ pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
         unknown: HashMap::new(),
     };
     if let Some(name) = &file.name {
-        lowering.graph.name.clone_from(&name.text);
+        lowering.graph.name = name.text.to_string();
         lowering.graph.span = name.span;
     } else {
         lowering.graph.span = file.keyword;
@@ -51,7 +53,7 @@ struct Lowering<'s> {
     graph: Graph,
     faults: Vec<Diagnostic>,
     /// What is said of each unknown key, so that a key that recurs is looked up once.
-    unknown: HashMap<(String, Scope), Option<unknown_attribute::Suggestion>>,
+    unknown: HashMap<(SmolStr, Scope), Option<unknown_attribute::Suggestion>>,
 }
 
 impl Lowering<'_> {
@@ -111,7 +113,7 @@ impl Lowering<'_> {
         }
         inner.subgraph = Some(self.graph.subgraphs.len() as u32);
         self.graph.subgraphs.push(Subgraph {
-            name: subgraph.name.as_ref().map(|name| name.text.clone()),
+            name: subgraph.name.as_ref().map(|name| name.text.to_string()),
             label,
             parent: outer.subgraph,
             span: subgraph.span,

@@ -263,6 +263,10 @@ where
 
 fn after_failure(stage: Stage<'_>) -> (Next, Rule) {
     let row = stage.row();
+    // A routing node did not fail itself: the failure is that of the stage before it (rule R4).
+    if row.role == Role::Routing {
+        return (Next::Fail(RouteFault::StageFailed), Rule::Nothing);
+    }
     if let Some(target) = row.retry_target {
         return (Next::Jump(target), Rule::RetryTarget);
     }

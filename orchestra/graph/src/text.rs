@@ -137,6 +137,17 @@ impl Source {
             .trim_end_matches(['\n', '\r'])
     }
 
+    /// The line (from 1) of a byte offset, and the bytes of that line without its line end.
+    pub(crate) fn line_around(&self, offset: u32) -> (u32, std::ops::Range<usize>) {
+        let line = self
+            .lines()
+            .partition_point(|start| *start <= offset)
+            .saturating_sub(1);
+        let start = self.lines().get(line).copied().unwrap_or_default() as usize;
+        let number = line as u32 + 1;
+        (number, start..start + self.line(number).len())
+    }
+
     fn lines(&self) -> &[u32] {
         self.inner.lines.get_or_init(|| {
             let breaks = self.text().bytes().enumerate().filter(|(_, byte)| *byte == b'\n');

@@ -1,13 +1,49 @@
 //! The checks: one file a rule (Attractor 7.2 and Orchestra's own).
+//!
+//! Each file holds its rule as a [`Check`]; [`CHECKS`] lists them. The rules of parsing and lowering, whose faults
+//! are found on the way, are constructors that those call.
 
 pub(crate) mod attribute_type;
+pub(crate) mod condition_syntax;
 pub(crate) mod conflicting_aliases;
+pub(crate) mod contradictory_condition;
+pub(crate) mod dead_end;
+pub(crate) mod duplicate_choice_key;
 pub(crate) mod duplicate_node_attribute;
+pub(crate) mod edge_target_exists;
+pub(crate) mod exit_no_outgoing;
+pub(crate) mod fan_in_without_parallel;
+pub(crate) mod fidelity_valid;
+pub(crate) mod goal_gate_bypass;
+pub(crate) mod goal_gate_has_retry;
+pub(crate) mod implicit_node;
+mod input;
+pub(crate) mod no_path_to_exit;
+pub(crate) mod node_id_case_clash;
+pub(crate) mod non_exhaustive_conditions;
+mod outcomes;
+pub(crate) mod parallel_no_join;
+pub(crate) mod prompt_on_llm_nodes;
+pub(crate) mod reachability;
+pub(crate) mod reserved_node_id;
+pub(crate) mod retry_target_exists;
+pub(crate) mod shadowed_edge;
+mod space;
+pub(crate) mod start_no_incoming;
+pub(crate) mod start_node;
+pub(crate) mod stylesheet_syntax;
+pub(crate) mod success_only_into_exit;
+pub(crate) mod terminal_node;
+pub(crate) mod thread_id_without_full_fidelity;
+pub(crate) mod type_known;
 pub(crate) mod unknown_attribute;
+pub(crate) mod unknown_default_choice;
+pub(crate) mod unknown_outcome;
 
 use crate::analysis::Analysis;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::load::LoadOptions;
+use input::Input;
 
 /// A check of a pipeline (Attractor 7.4). Users' own run after the built-in ones.
 ///
@@ -38,8 +74,89 @@ pub trait LintRule: Send + Sync {
     fn check(&self, analysis: &Analysis<'_>, faults: &mut Vec<Diagnostic>);
 }
 
+/// A built-in check. Its time is linear in nodes and edges.
+pub(crate) struct Check {
+    /// The stable identifier.
+    pub(crate) code: &'static str,
+    /// The gravest severity of its faults.
+    pub(crate) severity: Severity,
+    /// What it finds, in one line.
+    pub(crate) summary: &'static str,
+    /// Where the rule comes from.
+    pub(crate) source: &'static str,
+    /// Whether something missing is the fault, so that a text that lost statements says nothing.
+    pub(crate) whole: bool,
+    /// Reports what it finds.
+    pub(crate) run: fn(&Input<'_>, &mut Vec<Diagnostic>),
+}
+
+/// The built-in checks.
+pub(crate) static CHECKS: &[&Check] = &[
+    &start_node::CHECK,
+    &terminal_node::CHECK,
+    &node_id_case_clash::CHECK,
+    &edge_target_exists::CHECK,
+    &implicit_node::CHECK,
+    &reachability::CHECK,
+    &start_no_incoming::CHECK,
+    &exit_no_outgoing::CHECK,
+    &condition_syntax::CHECK,
+    &stylesheet_syntax::CHECK,
+    &type_known::CHECK,
+    &fidelity_valid::CHECK,
+    &retry_target_exists::CHECK,
+    &goal_gate_has_retry::CHECK,
+    &prompt_on_llm_nodes::CHECK,
+    &dead_end::CHECK,
+    &no_path_to_exit::CHECK,
+    &reserved_node_id::CHECK,
+    &non_exhaustive_conditions::CHECK,
+    &shadowed_edge::CHECK,
+    &contradictory_condition::CHECK,
+    &unknown_outcome::CHECK,
+    &success_only_into_exit::CHECK,
+    &goal_gate_bypass::CHECK,
+    &duplicate_choice_key::CHECK,
+    &unknown_default_choice::CHECK,
+    &parallel_no_join::CHECK,
+    &fan_in_without_parallel::CHECK,
+    &thread_id_without_full_fidelity::CHECK,
+];
+
+/// Faults of parsing behind which statements may be lost.
+const LOSSY: &[&str] = &[
+    "syntax_error",
+    "unterminated_string",
+    "unterminated_comment",
+    "unterminated_block",
+    "invalid_character",
+    "html_label",
+    "edge_group",
+    "nesting_limit",
+];
+
+/// The most faults of one rule that are listed.
+const MAX_FAULTS: usize = 1_000;
+
 /// Runs all checks.
 pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions, faults: &mut Vec<Diagnostic>) {
+    let whole = !faults.iter().any(|fault| LOSSY.contains(&fault.code));
+    let input = Input::new(analysis, options, whole);
+    for check in CHECKS {
+        if check.whole && !whole {
+            continue;
+        }
+        let before = faults.len();
+        (check.run)(&input, faults);
+        if faults.len() > before + MAX_FAULTS {
+            let more = faults.len() - before - MAX_FAULTS;
+            faults.truncate(before + MAX_FAULTS);
+            if let Some(last) = faults.last_mut() {
+                last.notes
+                    .push(format!("{more} more of this kind are not listed"));
+            }
+        }
+    }
     for rule in &options.rules {
         rule.check(analysis, faults);
     }

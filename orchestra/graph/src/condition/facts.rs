@@ -192,7 +192,7 @@ pub(crate) fn plain_text(value: &Value) -> Cow<'_, str> {
 }
 
 /// A number written in digits; words such as `inf` are not numbers here.
-fn number(text: &str) -> Option<f64> {
+pub(crate) fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
     let plain = text

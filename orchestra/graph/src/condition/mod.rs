@@ -6,6 +6,7 @@
 mod facts;
 mod parser;
 
+pub(crate) use facts::number;
 pub use facts::{Facts, Lookup, Pattern};
 pub use parser::{ConditionFault, parse_condition};
 

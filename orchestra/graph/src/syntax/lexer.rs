@@ -1,5 +1,7 @@
 //! Text to tokens. A token is a kind and a span; nothing is copied.
 
+use std::borrow::Cow;
+
 use crate::ast::Comment;
 use crate::diagnostic::Diagnostic;
 use crate::text::Span;
@@ -164,6 +166,11 @@ impl<'s> Lexer<'s> {
 
     fn string(&mut self, start: usize) -> Kind {
         loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            self.at += rest
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b'\\'))
+                .unwrap_or(rest.len());
             match self.bytes.get(self.at) {
                 None => {
                     self.unterminated(start);
@@ -177,7 +184,7 @@ impl<'s> Lexer<'s> {
                     }
                     return Kind::String;
                 }
-                Some(_) => self.at += 1,
+                Some(_) => {}
             }
         }
     }
@@ -215,11 +222,15 @@ impl<'s> Lexer<'s> {
 
     fn word(&mut self) -> Kind {
         loop {
-            let byte = self.byte(0);
-            let inside = match byte {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            self.at += rest
+                .iter()
+                .position(|byte| !is_word_start(*byte))
+                .unwrap_or(rest.len());
+            let inside = match self.byte(0) {
                 b'-' => !matches!(self.byte(1), b'>' | b'-'),
                 b':' => is_word_start(self.byte(1)) || self.byte(1).is_ascii_digit(),
-                _ => byte == b'.' || is_word_start(byte),
+                byte => byte == b'.',
             };
             if !inside {
                 return Kind::Word;
@@ -231,8 +242,18 @@ impl<'s> Lexer<'s> {
 
 /// Letters, digits, the underscore, and every byte of a non-ASCII character: a wrong id is then one token.
 pub(crate) fn is_word_start(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+    WORD_BYTES[byte as usize]
 }
+
+const WORD_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte == b'_' as usize || byte >= 0x80;
+        byte += 1;
+    }
+    table
+};
 
 /// Whether a text is an identifier of the language (Attractor 2.2).
 pub fn is_identifier(text: &str) -> bool {
@@ -249,12 +270,12 @@ pub(crate) fn is_key(text: &str) -> bool {
 }
 
 /// The text of a string literal with its quotes, and the spans of escapes that mean nothing (rule L5).
-pub(crate) fn decode(literal: &str, start: u32) -> (String, Vec<Span>) {
+pub(crate) fn decode(literal: &str, start: u32) -> (Cow<'_, str>, Vec<Span>) {
     let inner = literal.strip_prefix('"').unwrap_or(literal);
     let inner = inner.strip_suffix('"').unwrap_or(inner);
     let mut unknown = Vec::new();
     if !inner.contains('\\') {
-        return (inner.to_owned(), unknown);
+        return (Cow::Borrowed(inner), unknown);
     }
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
@@ -276,7 +297,7 @@ pub(crate) fn decode(literal: &str, start: u32) -> (String, Vec<Span>) {
         rest = &rest[at + 1 + escape.map_or(0, char::len_utf8)..];
     }
     text.push_str(rest);
-    (text, unknown)
+    (Cow::Owned(text), unknown)
 }
 
 /// The place in the file of a range of a string's decoded text, given the literal's own span.

@@ -1,5 +1,9 @@
 //! Tokens to a syntax tree. Parsing always gives a tree, together with a list of faults (rules L1-L5, L10).
 
+use std::borrow::Cow;
+
+use smol_str::SmolStr;
+
 use crate::ast::{
     Attribute, Defaults, DefaultsTarget, EdgeStatement, File, Identifier, NodeStatement, Statement, Subgraph,
 };
@@ -37,6 +41,11 @@ pub struct Parsed {
     pub faults: Vec<Diagnostic>,
 }
 
+const TARGETS: [(&str, DefaultsTarget); 3] = [
+    ("graph", DefaultsTarget::Graph),
+    ("node", DefaultsTarget::Node),
+    ("edge", DefaultsTarget::Edge),
+];
 const MAX_FAULTS: usize = 1_000;
 const MAX_NESTING: usize = 1_000;
 const DOT_SUBSET: &str =
@@ -70,6 +79,16 @@ pub fn parse(source: &Source, limits: &Limits) -> Parsed {
     let mut file = parser.file();
     file.comments = std::mem::take(&mut parser.lexer.comments);
     let mut faults = parser.faults;
+    // Behind a string that is never closed, or where its quote was lost, nothing is what it seems.
+    if let Some(open) = parser
+        .lexer
+        .faults
+        .iter()
+        .find(|fault| fault.code == "unterminated_string")
+    {
+        let lost = open.related.first().map_or(open.span, |suspect| suspect.span);
+        faults.retain(|fault| fault.span.start < lost.start);
+    }
     faults.append(&mut parser.lexer.faults);
     Parsed {
         source: source.clone(),
@@ -419,18 +438,15 @@ impl<'s> Parser<'s> {
         }
         if self.at(Kind::Word) {
             let word = self.slice(self.token.span);
-            let target = match word.to_ascii_lowercase().as_str() {
-                "subgraph" => {
-                    let keyword = self.bump().span;
-                    return self.subgraph(Some(keyword));
-                }
-                "graph" => Some(DefaultsTarget::Graph),
-                "node" => Some(DefaultsTarget::Node),
-                "edge" => Some(DefaultsTarget::Edge),
-                _ => None,
-            };
-            if let Some(target) = target {
-                return self.defaults(target);
+            if word.eq_ignore_ascii_case("subgraph") {
+                let keyword = self.bump().span;
+                return self.subgraph(Some(keyword));
+            }
+            let target = TARGETS
+                .iter()
+                .find(|(keyword, _)| word.eq_ignore_ascii_case(keyword));
+            if let Some((_, target)) = target {
+                return self.defaults(*target);
             }
         }
         if self.peek().kind == Kind::Equals {
@@ -585,7 +601,7 @@ impl<'s> Parser<'s> {
         {
             self.port(Span::new(id.span.start + node.len() as u32, id.span.end));
             return Some(Identifier {
-                text: node.to_owned(),
+                text: node.into(),
                 span: id.span,
             });
         }
@@ -624,8 +640,8 @@ impl<'s> Parser<'s> {
     fn identifier(&mut self) -> Identifier {
         let token = self.bump();
         let text = match token.kind {
-            Kind::String => self.decode(token),
-            _ => self.slice(token.span).to_owned(),
+            Kind::String => SmolStr::new(self.decode(token)),
+            _ => SmolStr::new(self.slice(token.span)),
         };
         self.concatenation();
         Identifier {
@@ -634,17 +650,13 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn decode(&mut self, token: Token) -> String {
+    fn decode(&mut self, token: Token) -> Cow<'s, str> {
         let (text, unknown) = decode(self.slice(token.span), token.span.start);
         for span in unknown {
             let escape = shorten(self.slice(span));
-            let fault = Diagnostic::warning(
-                "unknown_escape",
-                format!("`{}` is not an escape", escape.escape_debug()),
-                span,
-            )
-            .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
-            .help("write `\\\\` where a backslash is meant");
+            let fault = Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
+                .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+                .help("write `\\\\` where a backslash is meant");
             self.fault(fault);
         }
         text

@@ -1,0 +1,164 @@
+//! `compile`: check, then print the graph as it will run.
+
+use orchestra_graph::{Known, Loaded, Pipeline, Stage};
+use serde_json::{Value, json};
+
+use crate::args::{CompileArgs, Format};
+use crate::error::{CliError, Exit};
+use crate::pipelines::{Pipelines, print_report};
+use crate::terminal::Terminal;
+
+pub(crate) fn compile(args: &CompileArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+    let loaded = pipelines.load(&args.file, &args.lints)?;
+    let format = if terminal.json { Format::Json } else { Format::Text };
+    print_report(terminal, &loaded.report, format);
+    let Some(pipeline) = loaded.pipeline() else { return Ok(Exit::Invalid) };
+    if terminal.json {
+        terminal.object(&object(&loaded, &pipeline));
+    } else {
+        terminal.result(&table(&loaded, &pipeline));
+    }
+    Ok(Exit::Ok)
+}
+
+fn stages(pipeline: &Pipeline) -> impl Iterator<Item = Stage<'_>> {
+    (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(orchestra_graph::NodeIndex(at)))
+}
+
+/// The model of a stage as its attributes say, with the provider in front where one is named.
+fn model(stage: Stage<'_>) -> String {
+    if stage.kind() != orchestra_graph::kind::CODERGEN {
+        return String::new();
+    }
+    let name = Known::LlmModel.name();
+    match (stage.text(Known::LlmProvider.name()), stage.text(name)) {
+        (Some(provider), Some(model)) => format!("{provider}/{model}"),
+        (Some(provider), None) => format!("{provider}/(default)"),
+        (None, Some(model)) => model.to_owned(),
+        (None, None) => "(default)".to_owned(),
+    }
+}
+
+/// The routes of a stage, in the order of the file, with what each waits for.
+fn routes(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<String> {
+    let mut routes: Vec<String> = stage
+        .edges()
+        .map(|(_, edge)| {
+            let mut route = format!("-> {}", pipeline.stage(edge.to).id());
+            if !edge.label.is_empty() {
+                route.push_str(&format!(" \"{}\"", edge.label));
+            }
+            if let Some(condition) = pipeline.condition(edge) {
+                route.push_str(&format!(" if {}", condition.text));
+            }
+            if edge.weight != 0 {
+                route.push_str(&format!(" (weight {})", edge.weight));
+            }
+            route
+        })
+        .collect();
+    let row = stage.row();
+    for (name, target) in [("retry_target", row.retry_target), ("fallback_retry_target", row.fallback_retry_target)] {
+        if let Some(target) = target {
+            routes.push(format!("on failure -> {} ({name})", pipeline.stage(target).id()));
+        }
+    }
+    routes
+}
+
+fn table(loaded: &Loaded, pipeline: &Pipeline) -> String {
+    let mut lines = vec![pipeline.title().to_owned()];
+    if !pipeline.goal().is_empty() {
+        lines.push(format!("goal: {}", pipeline.goal()));
+    }
+    lines.push(format!(
+        "{}: {}, {}, start `{}`, exit `{}`",
+        loaded.source.name(),
+        super::count(pipeline.nodes.len(), "node"),
+        super::count(pipeline.edges.len(), "edge"),
+        pipeline.stage(pipeline.start).id(),
+        pipeline.stage(pipeline.exit).id(),
+    ));
+    lines.push(String::new());
+    let mut rows = vec![["NODE", "HANDLER", "MODEL", "TOOLS", "ROUTES"].map(str::to_owned)];
+    for stage in stages(pipeline) {
+        let tools = match stage.kind() {
+            orchestra_graph::kind::TOOL => first_line(stage.text(Known::ToolCommand.name()).unwrap_or_default()),
+            _ => stage.text(Known::AgentTools.name()).unwrap_or_default().to_owned(),
+        };
+        let mut routes = routes(pipeline, stage).into_iter();
+        let first = routes.next().unwrap_or_default();
+        rows.push([stage.id().to_owned(), stage.kind().to_owned(), model(stage), tools, first]);
+        rows.extend(routes.map(|route| [String::new(), String::new(), String::new(), String::new(), route]));
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            if *width > 0 {
+                line.push_str(cell);
+                line.extend(std::iter::repeat_n(' ', width + 2 - cell.chars().count()));
+            }
+        }
+        line.push_str(&row[4]);
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let first: String = lines.next().unwrap_or_default().chars().take(48).collect();
+    if lines.next().is_some() || first.len() < text.lines().next().unwrap_or_default().len() {
+        format!("{first}..")
+    } else {
+        first
+    }
+}
+
+fn object(loaded: &Loaded, pipeline: &Pipeline) -> Value {
+    let nodes: Vec<Value> = stages(pipeline)
+        .map(|stage| {
+            let routes: Vec<Value> = stage
+                .edges()
+                .map(|(_, edge)| {
+                    json!({
+                        "to": pipeline.stage(edge.to).id(),
+                        "label": edge.label,
+                        "condition": pipeline.condition(edge).map(|condition| &condition.text),
+                        "weight": edge.weight,
+                    })
+                })
+                .collect();
+            let attributes: serde_json::Map<String, Value> = stage
+                .attributes()
+                .iter()
+                .map(|row| (row.key.to_string(), row.value.to_value().to_string().into()))
+                .collect();
+            let target = |target: Option<orchestra_graph::NodeIndex>| target.map(|at| pipeline.stage(at).id());
+            json!({
+                "id": stage.id(),
+                "label": stage.label(),
+                "handler": stage.kind(),
+                "model": stage.text(Known::LlmModel.name()),
+                "provider": stage.text(Known::LlmProvider.name()),
+                "line": stage.row().position.line,
+                "attributes": attributes,
+                "routes": routes,
+                "retry_target": target(stage.row().retry_target),
+                "fallback_retry_target": target(stage.row().fallback_retry_target),
+            })
+        })
+        .collect();
+    json!({
+        "schema": "orchestra.compile/1",
+        "file": loaded.source.name(),
+        "name": pipeline.name,
+        "label": pipeline.title(),
+        "goal": pipeline.goal(),
+        "start": pipeline.stage(pipeline.start).id(),
+        "exit": pipeline.stage(pipeline.exit).id(),
+        "nodes": nodes,
+    })
+}

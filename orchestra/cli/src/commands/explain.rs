@@ -1,0 +1,43 @@
+//! `explain`: the page of a diagnostic.
+
+use orchestra_graph::did_you_mean;
+use serde_json::json;
+
+use crate::args::ExplainArgs;
+use crate::error::{CliError, Exit};
+use crate::terminal::Terminal;
+
+pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+    let rules = orchestra_graph::rules();
+    let Some(code) = args.code.as_deref() else {
+        for rule in rules {
+            if terminal.json {
+                terminal.object(&json!({
+                    "schema": "orchestra.rule/1", "code": rule.code, "severity": rule.severity.word(), "summary": rule.summary,
+                }));
+            } else {
+                terminal.result(&format!("{:<30} {:<8} {}", rule.code, rule.severity.word(), rule.summary));
+            }
+        }
+        return Ok(Exit::Ok);
+    };
+    // A code may be pasted with the severity and brackets around it, as it is printed.
+    let code = code.rsplit('[').next().unwrap_or(code).trim_end_matches(']');
+    match orchestra_graph::explain(code) {
+        Some(page) => {
+            if terminal.json {
+                terminal.object(&json!({"schema": "orchestra.explanation/1", "code": code, "page": page}));
+            } else {
+                terminal.result(page.trim_end());
+            }
+            Ok(Exit::Ok)
+        }
+        None => {
+            let error = CliError::usage("unknown_code", format!("there is no diagnostic `{code}`"));
+            Err(match did_you_mean(code, rules.iter().map(|rule| rule.code)) {
+                Some(near) => error.help(format!("did you mean `{near}`?")),
+                None => error.help("`orchestra explain` without a code lists all of them"),
+            })
+        }
+    }
+}

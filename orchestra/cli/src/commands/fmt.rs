@@ -1,0 +1,90 @@
+//! `fmt`: the canonical form of pipelines, comments kept.
+
+use std::io::Read;
+use std::path::Path;
+
+use orchestra_graph::{Limits, Report, format, parse_bytes};
+use serde_json::json;
+
+use super::count;
+use crate::args::{FmtArgs, Format};
+use crate::error::{CliError, Exit};
+use crate::pipelines::{Pipelines, print_report};
+use crate::terminal::{Paint, Terminal};
+
+pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+    let (mut changed, mut invalid) = (0, 0);
+    for file in &args.files {
+        if pipelines.entry(file).is_some() {
+            return Err(CliError::usage("compiled_pipeline", format!("`{file}` is compiled into this program"))
+                .help("name the pipeline's file instead"));
+        }
+        let bytes = read(file)?;
+        let name = if file == "-" { "<stdin>" } else { file };
+        let parsed = parse_bytes(name, &bytes, &Limits::default());
+        let Some(text) = format(&parsed) else {
+            invalid += 1;
+            let format = if terminal.json { Format::Json } else { Format::Text };
+            print_report(terminal, &Report::new(parsed.source, parsed.faults), format);
+            continue;
+        };
+        let differs = text.as_bytes() != bytes;
+        changed += usize::from(differs);
+        if file == "-" {
+            if !args.check {
+                terminal.result(text.trim_end_matches('\n'));
+            }
+            continue;
+        }
+        if differs && !args.check {
+            replace(Path::new(file), text.as_bytes())?;
+        }
+        if terminal.json {
+            terminal.object(&json!({"schema": "orchestra.fmt/1", "file": file, "changed": differs}));
+        } else if differs {
+            let word = if args.check { "would change" } else { "formatted" };
+            terminal.progress(&format!("{word} {file}"));
+        }
+    }
+    if !terminal.json && args.files != ["-"] {
+        let word = if args.check { "not in canonical form" } else { "changed" };
+        let summary = format!("{}: {changed} {word}", count(args.files.len(), "file"));
+        terminal.progress(&terminal.paint(Paint::Dim, &summary));
+    }
+    Ok(match (invalid, changed) {
+        (1.., _) => Exit::Invalid,
+        (0, 1..) if args.check => Exit::RunFailed,
+        _ => Exit::Ok,
+    })
+}
+
+fn read(file: &str) -> Result<Vec<u8>, CliError> {
+    let bytes = if file == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    bytes.map_err(|error| CliError::usage("unreadable_file", format!("cannot read `{file}`: {error}")))
+}
+
+/// Replaces a file as a whole, so that a crash leaves the old text or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let fault = |error: std::io::Error| {
+        CliError::usage("unwritable_file", format!("cannot write `{}`: {error}", path.display()))
+    };
+    // A link keeps pointing at its file, and the file keeps its permissions.
+    let path = std::fs::canonicalize(path).map_err(fault)?;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".fmt-tmp");
+    let temporary = path.with_file_name(name);
+    let permissions = std::fs::metadata(&path).map_err(fault)?.permissions();
+    let written = std::fs::write(&temporary, bytes)
+        .and_then(|()| std::fs::set_permissions(&temporary, permissions))
+        .and_then(|()| std::fs::rename(&temporary, &path));
+    written.map_err(|error| {
+        // Best effort: the error that matters is the one that is reported.
+        let _ = std::fs::remove_file(&temporary);
+        fault(error)
+    })
+}

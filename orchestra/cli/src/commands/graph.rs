@@ -1,0 +1,61 @@
+//! `graph`: a picture of a pipeline.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use orchestra_graph::{Graph, PictureOptions, print_dot, print_mermaid};
+use serde_json::json;
+
+use crate::args::{Format, GraphArgs, Lints, Picture};
+use crate::error::{CliError, Exit};
+use crate::pipelines::{Pipelines, print_report};
+use crate::terminal::Terminal;
+
+pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+    let loaded = pipelines.load(&args.file, &Lints::default())?;
+    // A faulty graph is drawn all the same: the picture may show the fault.
+    if loaded.report.has_errors() {
+        let format = if terminal.json { Format::Json } else { Format::Text };
+        print_report(terminal, &loaded.report, format);
+    }
+    let format = args.format.unwrap_or_else(|| by_default(args.output.as_deref()));
+    let text = draw(&loaded.graph, format)?;
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, format!("{}\n", text.trim_end())).map_err(|error| {
+                CliError::usage("unwritable_file", format!("cannot write `{}`: {error}", path.display()))
+            })?;
+            terminal.progress(&format!("wrote {}", path.display()));
+            if terminal.json {
+                terminal.object(&json!({"schema": "orchestra.graph/1", "file": args.file, "output": path}));
+            }
+        }
+        None if terminal.json => {
+            terminal.object(&json!({"schema": "orchestra.graph/1", "file": args.file, "picture": text}));
+        }
+        None => terminal.result(text.trim_end()),
+    }
+    Ok(if loaded.report.has_errors() { Exit::Invalid } else { Exit::Ok })
+}
+
+fn by_default(output: Option<&Path>) -> Picture {
+    match output.and_then(Path::extension).and_then(|ending| ending.to_str()) {
+        Some("svg") => Picture::Svg,
+        Some("dot" | "gv") => Picture::Dot,
+        Some("mmd" | "mermaid") => Picture::Mermaid,
+        Some("txt") => Picture::Text,
+        _ if output.is_none() && std::io::stdout().is_terminal() => Picture::Text,
+        _ => Picture::Svg,
+    }
+}
+
+fn draw(graph: &Graph, format: Picture) -> Result<String, CliError> {
+    let options = PictureOptions::default();
+    match format {
+        Picture::Dot => Ok(print_dot(graph, &options)),
+        Picture::Mermaid => Ok(print_mermaid(graph, &options)),
+        Picture::Text => Ok(orchestra_picture::text(graph)),
+        Picture::Svg => orchestra_picture::best_svg(graph, &options)
+            .map_err(|error| CliError::usage("picture", format!("cannot draw the pipeline: {error}"))),
+    }
+}

@@ -1,0 +1,38 @@
+//! The commands, one file each.
+
+mod check;
+mod compile;
+mod explain;
+mod fmt;
+mod graph;
+mod init;
+mod run;
+
+use crate::args::{Cli, Command};
+use crate::error::{CliError, Exit};
+use crate::pipelines::Pipelines;
+use crate::terminal::Terminal;
+
+pub(crate) fn dispatch(cli: Cli, program: &str, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+    match cli.command {
+        Command::Check(args) => check::check(&args, pipelines, terminal),
+        Command::Compile(args) => compile::compile(&args, pipelines, terminal),
+        Command::Run(args) => run::run(&args, program, pipelines, terminal),
+        Command::Graph(args) => graph::graph(&args, pipelines, terminal),
+        Command::Explain(args) => explain::explain(&args, terminal),
+        Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
+        Command::Init(args) => init::init(&args, terminal),
+        Command::Completions { shell } => {
+            let mut command = <Cli as clap::CommandFactory>::command();
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command, program, &mut script);
+            terminal.result(String::from_utf8_lossy(&script).trim_end());
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// A number with its noun: "1 error", "2 errors".
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

@@ -1,0 +1,169 @@
+//! `run`: runs a pipeline and tells how it goes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use orchestra_engine::{Engine, Outcome, RunEvent, RunResult, RunStatus, Script, StartError};
+use orchestra_graph::{did_you_mean, parse_duration};
+use serde_json::Value;
+
+use crate::args::{Format, RunArgs};
+use crate::entry::StartOptions;
+use crate::error::{CliError, Exit};
+use crate::pipelines::{Pipelines, print_report};
+use crate::progress::Progress;
+use crate::script;
+use crate::terminal::{Paint, Terminal};
+
+pub(crate) fn run(
+    args: &RunArgs,
+    program: &str,
+    pipelines: &Pipelines,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
+    let loaded = pipelines.load(&args.file, &args.lints)?;
+    if !(terminal.quiet && !loaded.report.has_errors()) {
+        print_report(terminal, &loaded.report, if terminal.json { Format::Json } else { Format::Text });
+    }
+    let Some(pipeline) = loaded.pipeline() else { return Ok(Exit::Invalid) };
+    let nodes: Vec<&str> = pipeline.nodes.iter().map(|node| &*node.id).collect();
+    let script = script(args, &nodes)?;
+    let options = StartOptions {
+        params: args.set.iter().map(|pair| assignment(pair)).collect::<Result<_, _>>()?,
+        seed: args.seed,
+        run_dir: args.run_dir.clone(),
+        max_time: args.max_time.as_deref().map(max_time).transpose()?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
+    let mut builder = Engine::builder().runs_dir(&args.runs);
+    if let Some(script) = script {
+        builder = builder.simulate(script);
+    }
+    let engine = builder.build().map_err(start_error)?;
+    runtime.block_on(async {
+        let started = match pipelines.entry(&args.file) {
+            Some(entry) => entry.start(&engine, options).await,
+            None => crate::entry::start_loaded(&engine, pipeline, options).await,
+        };
+        let mut handle = started.map_err(start_error)?;
+        let mut progress = Progress::new(terminal);
+        let mut events = handle.events();
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        let mut interrupts = 0;
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(event) => show(terminal, &mut progress, &event),
+                    None => break,
+                },
+                _ = ticks.tick() => progress.tick(),
+                _ = tokio::signal::ctrl_c() => {
+                    interrupts += 1;
+                    if interrupts > 1 {
+                        return Ok(Exit::Cancelled);
+                    }
+                    handle.cancel("interrupted");
+                }
+            }
+        }
+        let result = handle.wait().await.map_err(|error| CliError {
+            exit: Exit::RunFailed,
+            code: "run",
+            message: error.to_string(),
+            help: None,
+        })?;
+        progress.clear();
+        Ok(finish(&result, program, terminal))
+    })
+}
+
+fn show(terminal: &Terminal, progress: &mut Progress, event: &RunEvent) {
+    if terminal.json {
+        // Events hold text and numbers alone, which cannot fail to be written.
+        terminal.result(&serde_json::to_string(event).unwrap_or_default());
+    } else {
+        progress.event(event);
+    }
+}
+
+/// The result: an object last, or a line for people.
+fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
+    if terminal.json {
+        terminal.result(&serde_json::to_string(result).unwrap_or_default());
+    } else {
+        let path = result.path.join(" -> ");
+        let (paint, word) = match result.status {
+            RunStatus::Success => (Paint::Good, "success"),
+            RunStatus::Fail => (Paint::Bad, "failed"),
+            _ => (Paint::Warn, "cancelled"),
+        };
+        terminal.progress("");
+        if let Some(failure) = &result.failure {
+            terminal.say(&format!("{}: {failure}", terminal.paint(Paint::Bad, "error")));
+        }
+        terminal.result(&format!("{}: {path}", terminal.paint_result(paint, word)));
+        if let Some(folder) = &result.run_dir {
+            terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {}", folder.display())));
+        }
+    }
+    match result.status {
+        RunStatus::Success => Exit::Ok,
+        RunStatus::Fail => Exit::RunFailed,
+        _ => Exit::Cancelled,
+    }
+}
+
+fn start_error(error: StartError) -> CliError {
+    let exit = if error.is_credentials() { Exit::Credentials } else { Exit::Invalid };
+    CliError { exit, code: error.code(), message: error.to_string(), help: error.help() }
+}
+
+/// The simulation that the options ask for; none where they do not.
+fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
+    let mut outcomes: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    match args.simulate.as_deref() {
+        None if args.outcome.is_empty() => return Ok(None),
+        None => {
+            return Err(CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
+                .help("add `--simulate`"));
+        }
+        Some("") => {}
+        Some(file) => outcomes = script::read(file)?,
+    }
+    for text in &args.outcome {
+        let (node, words) = text.split_once('=').filter(|(_, words)| !words.is_empty()).ok_or_else(|| {
+            CliError::usage("outcome_form", format!("`{text}` is not of the form NODE=WORD[,WORD]"))
+        })?;
+        let words = words.split(',').map(|word| script::outcome_of_word(word.trim())).collect();
+        outcomes.insert(node.to_owned(), words);
+    }
+    for node in outcomes.keys() {
+        if !nodes.contains(&node.as_str()) {
+            let error = CliError::usage("unknown_node", format!("the pipeline has no node `{node}`"));
+            return Err(match did_you_mean(node, nodes.iter().copied()) {
+                Some(near) => error.help(format!("did you mean `{near}`?")),
+                None => error.help(format!("its nodes are {}", nodes.join(", "))),
+            });
+        }
+    }
+    Ok(Some(Script::new(outcomes)))
+}
+
+fn assignment(pair: &str) -> Result<(String, Value), CliError> {
+    let (key, value) = pair
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or_else(|| CliError::usage("set_form", format!("`{pair}` is not of the form KEY=VALUE")))?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((key.to_owned(), value))
+}
+
+fn max_time(text: &str) -> Result<Duration, CliError> {
+    parse_duration(text).ok_or_else(|| {
+        CliError::usage("duration", format!("`{text}` is not a duration"))
+            .help("write a whole number and a unit: `250ms`, `30s`, `15m`, `2h`, `1d`")
+    })
+}

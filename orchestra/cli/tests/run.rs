@@ -1,0 +1,221 @@
+//! `orchestra run`, through the program.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::{Place, done, tools};
+
+fn names(objects: &[Value]) -> Vec<&str> {
+    objects.iter().filter_map(|object| object["event"].as_str()).collect()
+}
+
+#[test]
+fn a_run_of_tools_succeeds_with_code_0() {
+    let place = Place::new();
+    place.write("a.dot", tools(false));
+    let run = place.call(&["run", "a.dot"]).exits(0);
+    assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
+    assert!(run.stderr.contains("-> exit (outcome=success)"), "{}", run.stderr);
+    assert!(!run.stderr.contains('\x1b') && !run.stdout.contains('\x1b'), "a pipe takes no colours");
+}
+
+#[test]
+fn a_failed_run_says_why_and_exits_with_code_1() {
+    let place = Place::new();
+    place.write("a.dot", tools(true));
+    let run = place.call(&["run", "a.dot"]).exits(1);
+    assert_eq!(run.stdout, "failed: start -> first -> second -> mend\n");
+    assert!(run.stderr.contains("on the wall"), "{}", run.stderr);
+    assert!(run.stderr.contains("exit code 3"), "{}", run.stderr);
+}
+
+#[test]
+fn wrong_usage_exits_with_code_2_and_a_suggestion() {
+    let place = Place::new();
+    place.write("release.dot", tools(false));
+    let unknown = place.call(&["rum", "release.dot"]).exits(2);
+    assert!(unknown.stderr.contains("'run'"), "{}", unknown.stderr);
+    let missing = place.call(&["run", "relaese.dot"]).exits(2);
+    assert!(missing.stderr.contains("did you mean `./release.dot`?"), "{}", missing.stderr);
+    let node = place.call(&["run", "release.dot", "--simulate", "--outcome", "secnod=fail"]).exits(2);
+    assert!(node.stderr.contains("did you mean `second`?"), "{}", node.stderr);
+    place.call(&["run", "release.dot", "--outcome", "second=fail"]).exits(2);
+    place.call(&["run", "release.dot", "--max-time", "soon"]).exits(2);
+}
+
+#[test]
+fn an_invalid_pipeline_exits_with_code_3_and_runs_nothing() {
+    let place = Place::new();
+    place.write("a.dot", "digraph a {\n    start -> work -> exit\n    work -> Buidl\n}\n");
+    let run = place.call(&["run", "a.dot"]).exits(3);
+    assert!(run.stderr.contains("error[edge_target_exists]"), "{}", run.stderr);
+    assert!(!place.path(".orchestra").exists());
+}
+
+#[test]
+fn model_stages_without_a_model_are_refused_with_the_way_out() {
+    let place = Place::new();
+    place.write("a.dot", "digraph a { start -> draft -> exit; draft [prompt=\"Draft it\"] }");
+    let run = place.call(&["run", "a.dot"]);
+    assert_ne!(run.code, 0);
+    assert!(run.stderr.contains("--simulate") && run.stderr.contains("draft"), "{}", run.stderr);
+    place.call(&["run", "a.dot", "--simulate"]).exits(0);
+}
+
+#[test]
+fn a_part_that_this_version_lacks_is_refused_by_name() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        "digraph a { start -> gate; gate [shape=hexagon, label=\"Ship?\"]; gate -> exit [label=\"[Y] Yes\"]; \
+         gate -> stop [label=\"[N] No\"]; stop [shape=parallelogram, tool_command=\"true\", end=\"fail\"] }",
+    );
+    let run = place.call(&["run", "a.dot"]);
+    assert_ne!(run.code, 0);
+    assert!(run.stderr.contains("gate") && run.stderr.contains("wait.human"), "{}", run.stderr);
+}
+
+#[test]
+fn json_events_come_in_order_and_the_result_comes_last() {
+    let place = Place::new();
+    place.write("a.dot", tools(false));
+    let run = place.call(&["run", "a.dot", "--json"]).exits(0);
+    let objects = run.objects();
+    let (result, events) = objects.split_last().unwrap();
+    let sequence: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+    assert_eq!(sequence, (1..=events.len() as u64).collect::<Vec<_>>());
+    assert!(events.iter().all(|event| event["schema"] == "orchestra.event/1"));
+    let names = names(events);
+    assert_eq!(names.first(), Some(&"PipelineStarted"));
+    assert_eq!(names.last(), Some(&"PipelineCompleted"));
+    assert_eq!(result["schema"], "orchestra.result/1");
+    assert_eq!(result["status"], "success");
+    assert_eq!(result["path"], serde_json::json!(["start", "first", "second", "exit"]));
+    assert!(run.stderr.is_empty(), "{}", run.stderr);
+    let written = std::fs::read_to_string(std::path::Path::new(&place.path(".")).join(result["run_dir"].as_str().unwrap()).join("events.jsonl")).unwrap();
+    assert_eq!(written.lines().count(), events.len(), "the file holds the same events");
+}
+
+#[test]
+fn a_failed_result_names_its_reason_in_json() {
+    let place = Place::new();
+    place.write("a.dot", tools(true));
+    let run = place.call(&["run", "a.dot", "--json"]).exits(1);
+    let result = run.objects().pop().unwrap();
+    assert_eq!(result["status"], "fail");
+    assert!(result["failure_reason"].as_str().unwrap().contains("mend"), "{result}");
+}
+
+#[test]
+fn quiet_leaves_the_result_alone() {
+    let place = Place::new();
+    place.write("a.dot", tools(false));
+    let run = place.call(&["run", "a.dot", "--quiet"]).exits(0);
+    assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_script_decides_outcomes_in_turn() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        r#"digraph a {
+    start [shape=Mdiamond]
+    exit [shape=Msquare]
+    work [prompt="Do it"]
+    good [shape=diamond]
+    start -> work -> good
+    good -> exit [condition="outcome=success && context.flag=true"]
+    good -> work [condition="outcome=fail"]
+    good -> work [condition="outcome=success && context.flag!=true"]
+}"#,
+    );
+    place.write("script.yaml", "work: [fail, success, {outcome: success, context: {flag: true}, notes: \"second look\"}]\n");
+    let run = place.call(&["run", "a.dot", "--simulate", "script.yaml"]).exits(0);
+    assert_eq!(run.stdout, "success: start -> work -> good -> work -> good -> work -> good -> exit\n");
+    let inline = place.call(&["run", "a.dot", "--simulate", "--outcome", "work=fail,fail", "--json"]);
+    assert_eq!(inline.code, 1, "the same failure again and again trips the breaker");
+    place.write("bad.yaml", "work: [fail\n");
+    place.call(&["run", "a.dot", "--simulate", "bad.yaml"]).exits(2);
+}
+
+#[test]
+fn values_of_the_command_line_reach_conditions_and_the_run_folder_is_where_it_was_asked_for() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        r#"digraph a {
+    start [shape=Mdiamond]
+    exit [shape=Msquare]
+    pick [shape=diamond]
+    small [shape=parallelogram, tool_command="echo small"]
+    large [shape=parallelogram, tool_command="echo large"]
+    start -> pick
+    pick -> small [condition="context.size<10"]
+    pick -> large [condition="context.size>=10"]
+    small -> exit
+    large -> exit
+}"#,
+    );
+    let run = place.call(&["run", "a.dot", "--set", "size=12", "--run-dir", "out", "--seed", "7"]).exits(0);
+    assert_eq!(run.stdout, "success: start -> pick -> large -> exit\n");
+    for file in ["manifest.json", "checkpoint.json", "events.jsonl", "large/status.json", "large/tool_output.txt"] {
+        assert!(place.path("out").join(file).is_file(), "{file} is missing");
+    }
+    assert_eq!(place.read("out/large/tool_output.txt"), "large\n");
+}
+
+#[test]
+fn the_longest_time_ends_a_run() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        "digraph a { start -> wait -> exit; wait [shape=parallelogram, tool_command=\"sleep 600\"] }",
+    );
+    let run = place.call(&["run", "a.dot", "--max-time", "300ms"]);
+    assert_ne!(run.code, 0, "{}", run.stdout);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_code_130_and_leaves_no_tool() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        "digraph a { start -> wait -> exit; wait [shape=parallelogram, tool_command=\"echo $$ > pid; sleep 600\"] }",
+    );
+    let mut command = place.command(&["run", "a.dot", "--json"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines.by_ref() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if event["event"] == "StageStarted" && event["node"] == "wait" {
+            break;
+        }
+    }
+    while !place.path("pid").is_file() || place.read("pid").trim().is_empty() {
+        std::thread::yield_now();
+    }
+    let pid = place.read("pid").trim().to_owned();
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    let status = done(child.wait_with_output().unwrap());
+    assert_eq!(status.code, 130, "{}", status.stderr);
+    let result: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
+    assert_eq!(result["status"], "cancelled");
+    let alive = std::process::Command::new("kill").args(["-0", &pid]).output().unwrap().status.success();
+    assert!(!alive, "the tool of process {pid} is still there");
+}
+
+#[test]
+fn a_reader_that_goes_away_does_no_harm() {
+    let place = Place::new();
+    place.write("a.dot", tools(false));
+    let mut child = place.command(&["run", "a.dot", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,113 @@
+//! Effects and events: the whole of what the core and its driver say to each other.
+
+use orchestra_graph::{Decision, NodeIndex, Pipeline};
+
+use crate::context::Context;
+use crate::failure::RunFailure;
+use crate::outcome::Outcome;
+
+/// The name of an effect, derived from its place in the run and never counted (architecture 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EffectId {
+    /// The node.
+    pub node: NodeIndex,
+    /// Which visit of the node, from 1.
+    pub visit: u32,
+    /// Which attempt of the visit, from 1.
+    pub attempt: u32,
+}
+
+impl EffectId {
+    /// The name as text, such as `build#2/1`.
+    pub fn name(&self, pipeline: &Pipeline) -> String {
+        format!(
+            "{}#{}/{}",
+            pipeline.stage(self.node).id(),
+            self.visit,
+            self.attempt
+        )
+    }
+}
+
+/// What the driver must do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Run a stage, and answer with [`Event::NodeFinished`].
+    RunNode {
+        /// The name to answer with.
+        id: EffectId,
+        /// The context that the stage sees.
+        context: Context,
+    },
+    /// Stop what an effect started.
+    CancelEffect {
+        /// The effect.
+        id: EffectId,
+    },
+    /// Tell whoever listens.
+    Observe(Observation),
+    /// The run has ended.
+    Finish {
+        /// Why it failed; `None` for a success.
+        failure: Option<RunFailure>,
+    },
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A stage has ended; failures, even panics, are outcomes.
+    NodeFinished {
+        /// The effect.
+        id: EffectId,
+        /// Its outcome.
+        outcome: Outcome,
+    },
+    /// Somebody wants the run to end.
+    CancelRequested {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Something that an observer may want to know.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Observation {
+    /// A stage begins.
+    StageStarted {
+        /// Its effect.
+        id: EffectId,
+        /// How many stages began before it in the run.
+        index: u64,
+    },
+    /// A stage ended otherwise than by a failure.
+    StageCompleted {
+        /// Its effect.
+        id: EffectId,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Its outcome.
+        outcome: Outcome,
+    },
+    /// A stage failed.
+    StageFailed {
+        /// Its effect.
+        id: EffectId,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Its outcome.
+        outcome: Outcome,
+        /// Whether it will be tried again.
+        will_retry: bool,
+    },
+    /// The way on was chosen (rule R8).
+    Routed {
+        /// The node whose edges were chosen from.
+        from: NodeIndex,
+        /// The decision, with the rule and the values that it saw.
+        decision: Decision,
+    },
+}

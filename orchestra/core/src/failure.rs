@@ -1,0 +1,140 @@
+//! Why a run failed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunFailure {
+    /// A stage failed, and nothing takes its failure (rule R3).
+    StageFailed {
+        /// The stage.
+        node: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// Edges exist, but none may be taken (rule R5).
+    NoMatchingEdge {
+        /// The node.
+        node: String,
+        /// Each edge, its condition and the values that it saw.
+        report: String,
+    },
+    /// A node without outgoing edges is not the exit (rule R6).
+    DeadEnd {
+        /// The node.
+        node: String,
+    },
+    /// The run came to an end that its author marked as a failure (rule R6).
+    FailureEnd {
+        /// The node.
+        node: String,
+        /// Why the stage before failed; may be empty.
+        reason: String,
+    },
+    /// A node would have been visited too often (rule R10).
+    MaxVisits {
+        /// The node.
+        node: String,
+        /// The bound.
+        limit: u32,
+        /// The attribute that sets the bound.
+        attribute: String,
+    },
+    /// A stage failed in the same way too often (rule R10).
+    FailureBreaker {
+        /// The stage.
+        node: String,
+        /// The failure.
+        reason: String,
+        /// How often.
+        count: u32,
+    },
+    /// An edge leads back without being allowed to (rule R11).
+    CircularPipeline {
+        /// Where it comes from.
+        from: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// Somebody ended the run.
+    Cancelled {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl RunFailure {
+    /// The node at which the run failed; `None` where it was cancelled.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            RunFailure::StageFailed { node, .. }
+            | RunFailure::NoMatchingEdge { node, .. }
+            | RunFailure::DeadEnd { node }
+            | RunFailure::FailureEnd { node, .. }
+            | RunFailure::MaxVisits { node, .. }
+            | RunFailure::FailureBreaker { node, .. }
+            | RunFailure::CircularPipeline { from: node, .. } => Some(node),
+            RunFailure::Cancelled { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for RunFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunFailure::StageFailed { node, reason } => {
+                write!(f, "stage `{node}` failed: {}", or(reason, "no reason was given"))
+            }
+            RunFailure::NoMatchingEdge { report, .. } => f.write_str(report),
+            RunFailure::DeadEnd { node } => {
+                write!(
+                    f,
+                    "the run came to `{node}`, which has no outgoing edge and is not the exit; \
+                     say `end=\"fail\"` or `end=\"success\"` on it if that is meant"
+                )
+            }
+            RunFailure::FailureEnd { node, reason } if reason.is_empty() => {
+                write!(f, "the run ended at `{node}`, which is marked `end=\"fail\"`")
+            }
+            RunFailure::FailureEnd { node, reason } => {
+                write!(
+                    f,
+                    "the run ended at `{node}`, which is marked `end=\"fail\"`: {reason}"
+                )
+            }
+            RunFailure::MaxVisits {
+                node,
+                limit,
+                attribute,
+            } => {
+                write!(
+                    f,
+                    "exceeded max_visits: node `{node}` may be visited {limit} times (`{attribute}`)"
+                )
+            }
+            RunFailure::FailureBreaker { node, reason, count } => write!(
+                f,
+                "stage `{node}` failed {count} times running in the same way (`failure_breaker`): {}",
+                or(reason, "no reason was given")
+            ),
+            RunFailure::CircularPipeline { from, to } => write!(
+                f,
+                "the edge `{from}` -> `{to}` leads back to a visited node more often than it allows; \
+                 `allow_revisit=true` allows it, `max_revisits` bounds it"
+            ),
+            RunFailure::Cancelled { reason } => {
+                write!(f, "the run was cancelled: {}", or(reason, "on request"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunFailure {}
+
+fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
+}

@@ -1,0 +1,62 @@
+//! `condition_syntax`: a condition is not one (Attractor 7.2 and 10, rules C1, C2, C5).
+
+use crate::analysis::EdgeCondition;
+use crate::attribute::{Attribute, Known};
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::condition::{ConditionFault, parse_condition};
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "condition_syntax",
+    severity: Severity::Error,
+    summary: "a condition cannot be understood",
+    source: "Attractor 7.2 and 10, rules C1, C2, C5",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut once = Once::default();
+    for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionValue]) {
+        let EdgeCondition::Faulty(known, fault) = input.analysis.condition(at) else {
+            continue;
+        };
+        if let Some(attribute) = edge
+            .attributes
+            .get(*known)
+            .filter(|attribute| once.first(attribute))
+        {
+            let found = diagnostic(input, attribute, fault);
+            faults.push(found.edge(input.id(edge.from), input.id(edge.to)));
+        }
+    }
+    for (_, node) in input.nodes_with(&[Known::StopCondition]) {
+        let Some(attribute) = node.attributes.get(Known::StopCondition) else {
+            continue;
+        };
+        if let Some(Err(fault)) = attribute.value.as_str().map(parse_condition)
+            && once.first(attribute)
+        {
+            faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+        }
+    }
+}
+
+fn diagnostic(input: &Input<'_>, attribute: &Attribute, fault: &ConditionFault) -> Diagnostic {
+    let span = input.analysis.inside(attribute.value_span, fault.range.clone());
+    let mut diagnostic = Diagnostic::error(CHECK.code, fault.message.clone(), span)
+        .label("here in the condition")
+        .note("clauses are `key=value` or `key!=value`, joined by `&&`; also `||`, `!`, `( )`, `<`, `<=`, `>`, `>=`, `contains`, `matches`");
+    if attribute.key == crate::Key::Known(Known::ConditionValue) {
+        diagnostic.notes.clear();
+        diagnostic.label.clear();
+    }
+    if !fault.help.is_empty() {
+        diagnostic = diagnostic.help(fault.help.clone());
+    }
+    match &fault.replacement {
+        Some(replacement) => diagnostic.fix(span, replacement.clone()),
+        None => diagnostic,
+    }
+}

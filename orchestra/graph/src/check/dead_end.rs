@@ -1,0 +1,53 @@
+//! `dead_end`: a node other than the exit leads nowhere, and does not say so (rule R6).
+
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+
+pub(crate) static CHECK: Check = Check {
+    code: "dead_end",
+    severity: Severity::Warning,
+    summary: "a node other than the exit has no outgoing edge",
+    source: "rule R6",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    // Under first-match routing such a node completes the run (rule R11).
+    if input.first_match() || input.analysis.exits().is_empty() {
+        return;
+    }
+    for (at, node) in input.nodes() {
+        if !input.analysis.outgoing(at).is_empty() || !input.reached[at.at()] {
+            continue;
+        }
+        if input.is_exit(at) || input.is_start(at) || input.is_ghost(at) || input.has(at, &[Known::End]) {
+            continue;
+        }
+        // A branch that leads nowhere is reported as a branch that meets no join.
+        let is_branch = input.analysis.incoming(at).iter().any(|edge| {
+            let from = input.edge(*edge).from;
+            input.kind(from) == kind::PARALLEL && input.analysis.outgoing(from).len() > 1
+        });
+        if is_branch {
+            continue;
+        }
+        faults.push(
+            Diagnostic::warning(
+                CHECK.code,
+                format!("`{}` has no outgoing edge and is not the exit", node.id),
+                node.span,
+            )
+            .label("a run that comes here fails")
+            .note("a run succeeds only at the exit; anywhere else it ends as failed")
+            .help(format!(
+                "add an edge, or say what is meant: `end=\"fail\"` or `end=\"success\"` on `{}`",
+                node.id
+            ))
+            .node(&*node.id),
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! `edge_target_exists`: an edge leads to a node that does not exist (Attractor 7.2, rule L8).
+
+use crate::check::Check;
+use crate::check::input::{Input, meant};
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "edge_target_exists",
+    severity: Severity::Error,
+    summary: "an edge leads to a node that does not exist",
+    source: "Attractor 7.2, rule L8",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let exit = input.exit_candidate();
+    for (at, node) in input.nodes() {
+        // Where the exit is missing, the only end of the pipeline is spoken of there.
+        if !input.is_ghost(at) || exit == Some(at) {
+            continue;
+        }
+        let near = input.near(&node.id);
+        // With statements lost, only a likely misspelling is certain to be a fault.
+        if !input.whole && near.is_none() {
+            continue;
+        }
+        for edge in input.analysis.incoming(at) {
+            let edge = input.edge(*edge);
+            let from = input.id(edge.from);
+            let fault = Diagnostic::error(
+                CHECK.code,
+                format!("edge points to unknown node `{}`", node.id),
+                edge.to_span,
+            )
+            .label("no such node")
+            .note("it is never declared and leads nowhere")
+            .node(&*node.id)
+            .edge(from, &*node.id);
+            let help = format!("declare it, as in `{} [label=\"..\"]`", node.id);
+            faults.push(meant(fault, edge.to_span, near.map(|near| input.id(near)), help));
+        }
+    }
+}

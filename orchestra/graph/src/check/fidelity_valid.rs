@@ -1,0 +1,68 @@
+//! `fidelity_valid`: a fidelity mode does not exist (Attractor 5.4 and 7.2).
+
+use crate::attribute::{Attribute, Known};
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+
+pub(crate) static CHECK: Check = Check {
+    code: "fidelity_valid",
+    severity: Severity::Warning,
+    summary: "a fidelity mode does not exist",
+    source: "Attractor 5.4 and 7.2",
+    whole: false,
+    run,
+};
+
+const MODES: &[&str] = &[
+    "full",
+    "truncate",
+    "compact",
+    "summary:low",
+    "summary:medium",
+    "summary:high",
+];
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut once = Once::default();
+    let graph = input.graph();
+    let of_graph = graph.attributes.get(Known::DefaultFidelity);
+    let fidelity = [Known::Fidelity];
+    let nodes = input
+        .nodes_with(&fidelity)
+        .filter_map(|(_, node)| node.attributes.get(Known::Fidelity));
+    let edges = input
+        .edges_with(&fidelity)
+        .filter_map(|(_, edge)| edge.attributes.get(Known::Fidelity));
+    for attribute in of_graph.into_iter().chain(nodes).chain(edges) {
+        let mode = attribute.value.as_str().unwrap_or_default().trim();
+        if !mode.is_empty() && !MODES.contains(&mode) && once.first(attribute) {
+            faults.push(fault(mode, attribute));
+        }
+    }
+}
+
+fn fault(mode: &str, attribute: &Attribute) -> Diagnostic {
+    let shown = crate::syntax::shorten(mode);
+    let fault = Diagnostic::warning(
+        CHECK.code,
+        format!("unknown fidelity `{shown}`"),
+        attribute.value_span,
+    )
+    .label("no such mode")
+    .note(format!(
+        "the modes are {}; an unknown one counts as `compact`",
+        MODES.join(", ")
+    ));
+    let near = if mode == "summary" {
+        Some("summary:medium")
+    } else {
+        did_you_mean(mode, MODES.iter().copied())
+    };
+    match near {
+        Some(near) => fault
+            .help(format!("did you mean `{near}`?"))
+            .fix(attribute.value_span, format!("\"{near}\"")),
+        None => fault.help("write one of the modes"),
+    }
+}

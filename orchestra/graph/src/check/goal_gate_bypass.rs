@@ -1,0 +1,166 @@
+//! `goal_gate_bypass`: a way from start to exit avoids a goal gate (rule R7).
+//!
+//! Gates are checked only where they were visited, so one that lies beside a way proves nothing about it. One walk
+//! finds all gates that every way passes. Gates inside a parallel block are left out: all its branches run.
+
+use std::collections::VecDeque;
+
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+use crate::model::NodeIndex;
+
+pub(crate) static CHECK: Check = Check {
+    code: "goal_gate_bypass",
+    severity: Severity::Warning,
+    summary: "a way from start to exit avoids a goal gate",
+    source: "rule R7",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let (Some(start), Some(exit)) = (input.analysis.start(), input.analysis.exit()) else {
+        return;
+    };
+    let gates: Vec<NodeIndex> = input
+        .nodes_with(&[Known::GoalGate])
+        .filter(|(at, node)| node.attributes.flag(Known::GoalGate) && input.reached[at.at()])
+        .map(|(at, _)| at)
+        .collect();
+    if gates.is_empty() || !input.reached[exit.at()] {
+        return;
+    }
+    let Some(path) = shortest(input, start, exit) else {
+        return;
+    };
+    let passes = Passes::new(input, &path);
+    let parallel = in_parallel(input);
+    for gate in gates {
+        let place = passes.place[gate.at()];
+        let way = if place == OFF {
+            format!("the way {} leads past it", show(input, &path))
+        } else if let Some((from, through, to)) = passes.around[place as usize] {
+            let [from_id, through_id, to_id] = [from, through, to].map(|at| input.id(NodeIndex(at as u32)));
+            if from == through {
+                format!("the step from `{from_id}` to `{to_id}` leads past it")
+            } else {
+                format!("a way from `{from_id}` through `{through_id}` to `{to_id}` leads past it")
+            }
+        } else {
+            continue;
+        };
+        if parallel[gate.at()] {
+            continue;
+        }
+        let node = input.node(gate);
+        faults.push(
+            Diagnostic::warning(
+                CHECK.code,
+                format!(
+                    "a run can reach the exit without passing the goal gate `{}`",
+                    node.id
+                ),
+                node.span,
+            )
+            .label("checked only if visited")
+            .note(way)
+            .help("lead every way to the exit through the gate, or drop `goal_gate` if it need not hold")
+            .node(&*node.id),
+        );
+    }
+}
+
+/// Nodes between a fan-out and its fan-in.
+fn in_parallel(input: &Input<'_>) -> Vec<bool> {
+    let mut seen = vec![false; input.kinds.len()];
+    for (at, kind) in input.kinds.iter().enumerate() {
+        if *kind == kind::PARALLEL {
+            for branch in input.forward.of(at) {
+                let inside = |at: usize| input.kinds[at] != kind::FAN_IN;
+                input.forward.walk_on(*branch as usize, &mut seen, inside);
+            }
+        }
+    }
+    seen
+}
+
+/// A shortest way, with both ends.
+fn shortest(input: &Input<'_>, start: NodeIndex, exit: NodeIndex) -> Option<Vec<usize>> {
+    let mut before = vec![OFF; input.kinds.len()];
+    before[start.at()] = start.0;
+    let mut queue = VecDeque::from([start.at()]);
+    while let Some(at) = queue.pop_front() {
+        if at == exit.at() {
+            let mut path = vec![at];
+            let mut last = at;
+            while last != start.at() {
+                last = before[last] as usize;
+                path.push(last);
+            }
+            path.reverse();
+            return Some(path);
+        }
+        for to in input.forward.of(at) {
+            if before[*to as usize] == OFF {
+                before[*to as usize] = at as u32;
+                queue.push_back(*to as usize);
+            }
+        }
+    }
+    None
+}
+
+const OFF: u32 = u32::MAX;
+
+/// For a path, which of its nodes can be gone around.
+struct Passes {
+    /// The place of each node on the path.
+    place: Vec<u32>,
+    /// For each place, a way around: where it leaves the path, its last node, where it comes back.
+    around: Vec<Option<(usize, usize, usize)>>,
+}
+
+impl Passes {
+    fn new(input: &Input<'_>, path: &[usize]) -> Passes {
+        let mut place = vec![OFF; input.kinds.len()];
+        for (at, node) in path.iter().enumerate() {
+            place[*node] = at as u32;
+        }
+        let mut around = Vec::with_capacity(path.len());
+        let mut seen = vec![false; input.kinds.len()];
+        let (mut farthest, mut detour) = (0, None);
+        let mut stack = Vec::new();
+        for (at, node) in path.iter().enumerate() {
+            // What was reached beyond this place, from before it and beside the path, goes around it.
+            around.push(detour.filter(|_| farthest > at as u32));
+            stack.push(*node);
+            while let Some(through) = stack.pop() {
+                for to in input.forward.of(through).iter().map(|to| *to as usize) {
+                    if place[to] == OFF {
+                        if !std::mem::replace(&mut seen[to], true) {
+                            stack.push(to);
+                        }
+                    } else if place[to] > farthest {
+                        farthest = place[to];
+                        detour = Some((*node, through, to));
+                    }
+                }
+            }
+        }
+        Passes { place, around }
+    }
+}
+
+fn show(input: &Input<'_>, path: &[usize]) -> String {
+    let id = |at: &usize| format!("`{}`", input.id(NodeIndex(*at as u32)));
+    let ids: Vec<String> = match path {
+        [first, second, third, .., last] if path.len() > 6 => {
+            vec![id(first), id(second), id(third), "..".to_owned(), id(last)]
+        }
+        short => short.iter().map(id).collect(),
+    };
+    ids.join(" -> ")
+}

@@ -1,0 +1,47 @@
+//! `goal_gate_has_retry`: an unsatisfied goal gate has nowhere to go (Attractor 7.2, rule R7).
+
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "goal_gate_has_retry",
+    severity: Severity::Warning,
+    summary: "a goal gate has no `retry_target`",
+    source: "Attractor 7.2, rule R7",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let targets = [Known::RetryTarget, Known::FallbackRetryTarget];
+    let of_graph = &input.graph().attributes;
+    // A target that does not exist is reported as that.
+    if targets.iter().any(|known| of_graph.filled(*known).is_some()) {
+        return;
+    }
+    let mut once = Once::default();
+    for (_, node) in input.nodes_with(&[Known::GoalGate]) {
+        let named = targets
+            .iter()
+            .any(|known| node.attributes.filled(*known).is_some());
+        let Some(gate) = node.attributes.get(Known::GoalGate) else {
+            continue;
+        };
+        if named || !node.attributes.flag(Known::GoalGate) || !once.first(gate) {
+            continue;
+        }
+        faults.push(
+            Diagnostic::warning(
+                CHECK.code,
+                format!("goal gate `{}` has no `retry_target`", node.id),
+                gate.key_span.to(gate.value_span),
+            )
+            .label("nowhere to go when unsatisfied")
+            .note("a run that reaches the exit before this stage has succeeded goes back to the target; without one it fails")
+            .help("add `retry_target` to the node, or to the graph for all gates")
+            .node(&*node.id),
+        );
+    }
+}

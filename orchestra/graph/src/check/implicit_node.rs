@@ -1,0 +1,42 @@
+//! `implicit_node`: a node is named by edges but never declared (rule L8).
+
+use crate::check::Check;
+use crate::check::input::{Input, meant};
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "implicit_node",
+    severity: Severity::Warning,
+    summary: "a node is named by edges but never declared",
+    source: "rule L8",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for (at, node) in input.nodes() {
+        let twin = || {
+            let pair = |(a, b): &(_, _)| *a == at || *b == at;
+            input.twins.iter().any(pair)
+        };
+        // A name that nothing leads to is reported as unreachable, with the same suggestion.
+        let unled = input.analysis.incoming(at).is_empty() && !input.reached[at.at()];
+        if !input.is_implicit(at) || input.is_ghost(at) || unled || twin() {
+            continue;
+        }
+        let near = input.near(&node.id);
+        if !input.whole && near.is_none() {
+            continue;
+        }
+        let fault = Diagnostic::warning(
+            CHECK.code,
+            format!("node `{}` is never declared", node.id),
+            node.span,
+        )
+        .label("first named here")
+        .note("as in plain Graphviz it becomes a node with the defaults of this place, here a stage that is told nothing")
+        .node(&*node.id);
+        let help = format!("declare it, as in `{} [label=\"..\"]`", node.id);
+        faults.push(meant(fault, node.span, near.map(|near| input.id(near)), help));
+    }
+}

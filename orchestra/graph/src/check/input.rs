@@ -1,0 +1,384 @@
+//! What several checks need to know of a pipeline, computed once.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use crate::analysis::Analysis;
+use crate::attribute::{Attribute, Attributes, Key, Known};
+use crate::check::outcomes::Outcomes;
+use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::kind;
+use crate::load::LoadOptions;
+use crate::model::{Edge, EdgeIndex, Graph, Node, NodeIndex};
+use crate::text::Span;
+
+/// How many misspelt names are compared with all nodes; the check stays linear.
+const MAX_SUGGESTIONS: usize = 32;
+
+/// What the checks read.
+pub(crate) struct Input<'c> {
+    pub(crate) analysis: &'c Analysis<'c>,
+    pub(crate) options: &'c LoadOptions,
+    /// Whether no statement of the text was lost.
+    pub(crate) whole: bool,
+    /// The handler kind of each node.
+    pub(crate) kinds: Vec<&'c str>,
+    /// Which known attributes each node has.
+    nodes: Vec<Present>,
+    /// Which known attributes each edge has.
+    edges: Vec<Present>,
+    /// Where a run can get from each node: edges, jumps, and what a misspelt name was meant to be.
+    pub(crate) forward: Ways,
+    /// The same, backwards.
+    pub(crate) backward: Ways,
+    /// Whether a run can get to each node.
+    pub(crate) reached: Vec<bool>,
+    /// Pairs of nodes whose ids differ only in case, the later one first.
+    pub(crate) twins: Vec<(NodeIndex, NodeIndex)>,
+    near: RefCell<HashMap<String, Option<NodeIndex>>>,
+    pub(crate) outcomes: Outcomes<'c>,
+}
+
+impl<'c> Input<'c> {
+    pub(crate) fn new(analysis: &'c Analysis<'c>, options: &'c LoadOptions, whole: bool) -> Input<'c> {
+        let graph = analysis.graph();
+        let mut input = Input {
+            analysis,
+            options,
+            whole,
+            kinds: graph.indexed_nodes().map(|(at, _)| analysis.kind(at)).collect(),
+            nodes: graph
+                .nodes
+                .iter()
+                .map(|node| Present::of(&node.attributes))
+                .collect(),
+            edges: graph
+                .edges
+                .iter()
+                .map(|edge| Present::of(&edge.attributes))
+                .collect(),
+            forward: Ways::default(),
+            backward: Ways::default(),
+            reached: Vec::new(),
+            twins: twins(graph),
+            near: RefCell::default(),
+            outcomes: Outcomes::default(),
+        };
+        let jumps = input.jumps();
+        let ways = || {
+            let edges = graph.edges.iter().map(|edge| (edge.from.0, edge.to.0));
+            edges.chain(jumps.iter().copied())
+        };
+        input.forward = Ways::new(graph.nodes.len(), ways);
+        input.backward = Ways::new(graph.nodes.len(), || ways().map(|(from, to)| (to, from)));
+        let roots = analysis
+            .starts()
+            .iter()
+            .copied()
+            .chain(analysis.graph_retry_targets());
+        input.reached = input.forward.walk(roots.map(NodeIndex::at));
+        input.outcomes = Outcomes::new(&input);
+        input
+    }
+
+    pub(crate) fn graph(&self) -> &'c Graph {
+        self.analysis.graph()
+    }
+
+    pub(crate) fn node(&self, at: NodeIndex) -> &'c Node {
+        self.graph().node(at)
+    }
+
+    pub(crate) fn edge(&self, at: EdgeIndex) -> &'c Edge {
+        self.graph().edge(at)
+    }
+
+    pub(crate) fn id(&self, at: NodeIndex) -> &'c str {
+        &self.node(at).id
+    }
+
+    pub(crate) fn kind(&self, at: NodeIndex) -> &'c str {
+        self.kinds.get(at.at()).copied().unwrap_or(kind::CODERGEN)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeIndex, &'c Node)> {
+        self.graph().indexed_nodes()
+    }
+
+    /// The nodes that have any of some attributes.
+    pub(crate) fn nodes_with(&self, wanted: &[Known]) -> impl Iterator<Item = (NodeIndex, &'c Node)> {
+        let wanted = Present::all(wanted);
+        let hit = move |at: usize| self.nodes.get(at).is_some_and(|present| present.meets(wanted));
+        self.graph().indexed_nodes().filter(move |(at, _)| hit(at.at()))
+    }
+
+    /// The edges that have any of some attributes.
+    pub(crate) fn edges_with(&self, wanted: &[Known]) -> impl Iterator<Item = (EdgeIndex, &'c Edge)> {
+        let wanted = Present::all(wanted);
+        let hit = move |at: usize| self.edges.get(at).is_some_and(|present| present.meets(wanted));
+        self.graph().indexed_edges().filter(move |(at, _)| hit(at.at()))
+    }
+
+    /// Whether a node has any of some attributes.
+    pub(crate) fn has(&self, at: NodeIndex, wanted: &[Known]) -> bool {
+        let wanted = Present::all(wanted);
+        self.nodes
+            .get(at.at())
+            .is_some_and(|present| present.meets(wanted))
+    }
+
+    /// Whether an edge has any of some attributes.
+    pub(crate) fn edge_has(&self, at: EdgeIndex, wanted: &[Known]) -> bool {
+        let wanted = Present::all(wanted);
+        self.edges
+            .get(at.at())
+            .is_some_and(|present| present.meets(wanted))
+    }
+
+    /// The weight of an edge.
+    pub(crate) fn weight(&self, at: EdgeIndex) -> i64 {
+        if !self.edge_has(at, &[Known::Weight]) {
+            return 0;
+        }
+        self.edge(at).attributes.integer(Known::Weight).unwrap_or(0)
+    }
+
+    /// Whether edges are chosen in the order of the file (rule R11).
+    pub(crate) fn first_match(&self) -> bool {
+        self.graph().attributes.text(Known::Routing) == Some("first_match")
+    }
+
+    pub(crate) fn is_start(&self, at: NodeIndex) -> bool {
+        self.analysis.starts().contains(&at)
+    }
+
+    pub(crate) fn is_exit(&self, at: NodeIndex) -> bool {
+        self.analysis.exits().contains(&at)
+    }
+
+    /// Whether a node was made up from the ends of edges, and its id alone gives it no part.
+    pub(crate) fn is_implicit(&self, at: NodeIndex) -> bool {
+        !self.node(at).declared && !self.is_start(at) && !self.is_exit(at)
+    }
+
+    /// Whether a node is a mistake rather than a node: never declared, and leading nowhere (rule L8).
+    pub(crate) fn is_ghost(&self, at: NodeIndex) -> bool {
+        self.is_implicit(at) && self.analysis.outgoing(at).is_empty()
+    }
+
+    /// The node that most likely is the exit of a pipeline that has none.
+    pub(crate) fn exit_candidate(&self) -> Option<NodeIndex> {
+        if !self.analysis.exits().is_empty() {
+            return None;
+        }
+        let mut ends = self
+            .nodes()
+            .map(|(at, _)| at)
+            .filter(|at| self.analysis.outgoing(*at).is_empty() && !self.analysis.incoming(*at).is_empty());
+        ends.next().filter(|_| ends.next().is_none())
+    }
+
+    /// The declared node whose id is nearest to a word.
+    pub(crate) fn near(&self, word: &str) -> Option<NodeIndex> {
+        let mut known = self.near.borrow_mut();
+        if let Some(found) = known.get(word) {
+            return *found;
+        }
+        if known.len() >= MAX_SUGGESTIONS {
+            return None;
+        }
+        let declared = self.graph().nodes.iter().filter(|node| node.declared);
+        let found = did_you_mean(word, declared.map(|node| &*node.id)).and_then(|id| self.graph().find(id));
+        known.insert(word.to_owned(), found);
+        found
+    }
+
+    /// Jumps to retry targets, and from misspelt names to what they were probably meant to be.
+    ///
+    /// With the latter a misspelling is reported once, not also as the loss of what lies behind it.
+    fn jumps(&self) -> Vec<(u32, u32)> {
+        let mut jumps = Vec::new();
+        for (at, node) in self.nodes_with(&[Known::RetryTarget, Known::FallbackRetryTarget]) {
+            for known in [Known::RetryTarget, Known::FallbackRetryTarget] {
+                let Some(target) = node.attributes.filled(known).map(str::trim) else {
+                    continue;
+                };
+                if let Some(target) = self.graph().find(target).or_else(|| self.near(target)) {
+                    jumps.push((at.0, target.0));
+                }
+            }
+        }
+        for (at, node) in self.nodes() {
+            if self.is_implicit(at)
+                && let Some(meant) = self.near(&node.id)
+            {
+                jumps.push((at.0, meant.0));
+            }
+        }
+        jumps
+    }
+}
+
+/// Ids that differ only in case. Ids without capitals are found by the graph's own index.
+fn twins(graph: &Graph) -> Vec<(NodeIndex, NodeIndex)> {
+    let mut twins = Vec::new();
+    let mut lowered: HashMap<String, NodeIndex> = HashMap::new();
+    for (at, node) in graph.indexed_nodes() {
+        if node
+            .id
+            .bytes()
+            .all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase())
+        {
+            continue;
+        }
+        let lower = node.id.to_lowercase();
+        if lower != *node.id
+            && let Some(twin) = graph.find(&lower)
+        {
+            twins.push((at.max(twin), at.min(twin)));
+        }
+        if let Some(twin) = lowered.get(&lower) {
+            twins.push((at, *twin));
+        } else {
+            lowered.insert(lower, at);
+        }
+    }
+    twins
+}
+
+/// A set of known attributes.
+#[derive(Clone, Copy, Default)]
+struct Present(u128);
+
+impl Present {
+    fn of(attributes: &Attributes) -> Present {
+        attributes
+            .iter()
+            .fold(Present(0), |set, attribute| match attribute.key {
+                Key::Known(known) => Present(set.0 | 1 << (known as u32)),
+                Key::Other(_) => set,
+            })
+    }
+
+    fn all(wanted: &[Known]) -> Present {
+        Present(wanted.iter().fold(0, |set, known| set | 1 << (*known as u32)))
+    }
+
+    const fn meets(self, wanted: Present) -> bool {
+        self.0 & wanted.0 != 0
+    }
+}
+
+/// Where one can get from each node, in rows.
+#[derive(Default)]
+pub(crate) struct Ways {
+    starts: Vec<u32>,
+    to: Vec<u32>,
+}
+
+impl Ways {
+    fn new<P: Iterator<Item = (u32, u32)>>(nodes: usize, pairs: impl Fn() -> P) -> Ways {
+        let mut starts = vec![0u32; nodes + 1];
+        for (from, _) in pairs() {
+            starts[from as usize + 1] += 1;
+        }
+        for at in 0..nodes {
+            starts[at + 1] += starts[at];
+        }
+        let mut next = starts.clone();
+        let mut to = vec![0; starts[nodes] as usize];
+        for (from, target) in pairs() {
+            let slot = &mut next[from as usize];
+            to[*slot as usize] = target;
+            *slot += 1;
+        }
+        Ways { starts, to }
+    }
+
+    /// Where one can get from a node at once.
+    pub(crate) fn of(&self, at: usize) -> &[u32] {
+        let bounds = self.starts.get(at..at + 2);
+        bounds
+            .and_then(|bounds| self.to.get(bounds[0] as usize..bounds[1] as usize))
+            .unwrap_or_default()
+    }
+
+    /// The nodes to which one can get from some nodes, with these.
+    pub(crate) fn walk(&self, roots: impl IntoIterator<Item = usize>) -> Vec<bool> {
+        let mut seen = vec![false; self.starts.len().saturating_sub(1)];
+        for root in roots {
+            self.walk_on(root, &mut seen, |_| true);
+        }
+        seen
+    }
+
+    /// Walks on from a node through nodes that pass a test, where no walk has been.
+    pub(crate) fn walk_on(&self, root: usize, seen: &mut [bool], passes: impl Fn(usize) -> bool) {
+        let mut stack = vec![root];
+        while let Some(at) = stack.pop() {
+            if passes(at) && seen.get(at).is_some_and(|seen| !seen) {
+                seen[at] = true;
+                stack.extend(self.of(at).iter().map(|to| *to as usize));
+            }
+        }
+    }
+
+    /// From each group of the nodes `among` that no other of them leads to, one node.
+    pub(crate) fn sources(&self, among: &[bool]) -> Vec<usize> {
+        let inside = |at: usize| among.get(at).copied().unwrap_or(false);
+        let mut seen = vec![false; among.len()];
+        let mut finished = Vec::new();
+        for root in (0..among.len()).filter(|at| inside(*at)) {
+            if std::mem::replace(&mut seen[root], true) {
+                continue;
+            }
+            let mut stack = vec![(root, 0)];
+            while let Some((at, next)) = stack.last_mut() {
+                let Some(to) = self.of(*at).get(*next) else {
+                    finished.push(*at);
+                    stack.pop();
+                    continue;
+                };
+                *next += 1;
+                let to = *to as usize;
+                if inside(to) && !std::mem::replace(&mut seen[to], true) {
+                    stack.push((to, 0));
+                }
+            }
+        }
+        // In the reverse order of finishing, the first node not yet walked is never led to by a later one.
+        seen.fill(false);
+        let mut sources = Vec::new();
+        for at in finished.into_iter().rev() {
+            if !seen[at] {
+                sources.push(at);
+                self.walk_on(at, &mut seen, inside);
+            }
+        }
+        sources.sort_unstable();
+        sources
+    }
+}
+
+/// Reports each place of the text once: a default or a chain puts one text on many owners.
+#[derive(Default)]
+pub(crate) struct Once(HashSet<Span>);
+
+impl Once {
+    pub(crate) fn first(&mut self, attribute: &Attribute) -> bool {
+        self.0.insert(attribute.value_span)
+    }
+}
+
+/// Adds "did you mean" with its fix.
+pub(crate) fn meant(
+    fault: Diagnostic,
+    span: Span,
+    word: Option<&str>,
+    otherwise: impl Into<String>,
+) -> Diagnostic {
+    match word {
+        Some(word) => fault.help(format!("did you mean `{word}`?")).fix(span, word),
+        None => fault.help(otherwise),
+    }
+}

@@ -1,0 +1,55 @@
+//! `no_path_to_exit`: from a node a run can neither reach the exit nor end otherwise (rule R6).
+
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::model::NodeIndex;
+
+pub(crate) static CHECK: Check = Check {
+    code: "no_path_to_exit",
+    severity: Severity::Warning,
+    summary: "a run that comes to a node can never end",
+    source: "rules R6, R10",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let Some(exit) = input.analysis.exit() else {
+        return;
+    };
+    // An exit that cannot be reached at all is an error of its own.
+    if !input.reached[exit.at()] {
+        return;
+    }
+    let ends = input.nodes().map(|(at, _)| at);
+    let ends = ends.filter(|at| *at == exit || input.analysis.outgoing(*at).is_empty());
+    let leads_out = input.backward.walk(ends.map(NodeIndex::at));
+    let trapped: Vec<bool> = leads_out
+        .iter()
+        .zip(&input.reached)
+        .map(|(out, reached)| !out && *reached)
+        .collect();
+    if !trapped.contains(&true) {
+        return;
+    }
+    // Of what hangs together only the innermost loop is named: the ways into it are sound but for it.
+    for at in input.backward.sources(&trapped) {
+        let index = NodeIndex(at as u32);
+        let node = input.node(index);
+        faults.push(
+            Diagnostic::warning(
+                CHECK.code,
+                format!("no way leads from `{}` to the exit", node.id),
+                node.span,
+            )
+            .label("a run that comes here never ends")
+            .note("it would go round until a bound such as `max_node_visits` fails it")
+            .help(format!(
+                "add an edge that leaves the loop, towards `{}` or a node with `end=\"fail\"`",
+                input.id(exit)
+            ))
+            .node(&*node.id),
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! `node_id_case_clash`: two ids differ only in case (rule D2).
+
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "node_id_case_clash",
+    severity: Severity::Error,
+    summary: "two node ids differ only in case",
+    source: "rule D2",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for (later, first) in &input.twins {
+        // A name that leads nowhere is reported as the misspelling that it is.
+        if input.is_ghost(*later) || input.is_ghost(*first) {
+            continue;
+        }
+        let (later, first) = (input.node(*later), input.node(*first));
+        let mut fault = Diagnostic::error(
+            CHECK.code,
+            format!("`{}` and `{}` differ only in case", first.id, later.id),
+            later.span,
+        )
+        .label("this node")
+        .related(first.span, "and this one")
+        .note("each stage has a folder named by its id, and many file systems do not tell case apart")
+        .node(&*later.id);
+        fault = if first.declared && !later.declared {
+            fault
+                .help(format!("did you mean `{}`?", first.id))
+                .fix(later.span, &*first.id)
+        } else {
+            fault.help("rename one of them, or spell it the same everywhere")
+        };
+        faults.push(fault);
+    }
+}

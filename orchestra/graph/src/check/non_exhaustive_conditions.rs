@@ -1,0 +1,91 @@
+//! `non_exhaustive_conditions`: a node has only conditional edges, and none may hold (rule R5).
+//!
+//! A work stage's failure needs no edge, since rule R3 handles it; a routing node must decide every outcome that
+//! reaches it. What a person answers is one of the choices, so labels of a gate are taken to be complete.
+
+use crate::analysis::EdgeCondition;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::check::outcomes::FAIL;
+use crate::check::space::Space;
+use crate::condition::{Expression, OUTCOME_WORDS};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+use crate::model::NodeIndex;
+
+pub(crate) static CHECK: Check = Check {
+    code: "non_exhaustive_conditions",
+    severity: Severity::Warning,
+    summary: "a node has only conditional edges, and there is an outcome for which none holds",
+    source: "rules R3, R4, R5",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    if input.outcomes.too_many {
+        return;
+    }
+    for (at, node) in input.nodes() {
+        let edges = input.analysis.outgoing(at);
+        let plain = edges.iter().any(|edge| input.analysis.condition_id(*edge) == 0);
+        let excluded = input.kind(at) == kind::PARALLEL || input.is_exit(at) || !input.reached[at.at()];
+        if edges.is_empty() || plain || excluded {
+            continue;
+        }
+        let Some(gap) = gap(input, at) else {
+            continue;
+        };
+        faults.push(
+            Diagnostic::warning(
+                CHECK.code,
+                format!("no edge of `{}` is taken when {gap}", node.id),
+                node.span,
+            )
+            .label("all outgoing edges have conditions")
+            .note("the run would fail there, since an edge whose condition is false is never taken")
+            .help("add an edge without a condition for all other cases, or conditions that cover them")
+            .node(&*node.id),
+        );
+    }
+}
+
+/// A case in which no edge of a node may be taken, in words.
+fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
+    let seen = input.outcomes.seen(at);
+    let (mut words, mut covered, mut mentioned) = (seen.words, 0, 0);
+    let mut expressions: Vec<&Expression> = Vec::new();
+    for edge in input.analysis.outgoing(at) {
+        let EdgeCondition::Parsed(expression) = input.analysis.condition(*edge) else {
+            return None;
+        };
+        let id = input.analysis.condition_id(*edge);
+        mentioned |= input.outcomes.mentioned(id);
+        covered |= input.outcomes.effect(input, id).must;
+        expressions.push(expression);
+    }
+    let built_in = (1 << OUTCOME_WORDS.len()) - 1;
+    // A word that nobody declares is reported as that.
+    if words == 0 || mentioned & !built_in & !seen.declared != 0 {
+        return None;
+    }
+    words |= mentioned;
+    if input.kind(at) != kind::CONDITIONAL {
+        words &= !FAIL;
+    }
+    if words & !covered == 0 {
+        return None;
+    }
+    let by_answer = |key: &&str| *key == "preferred_label" || key.starts_with("human.");
+    if seen.human
+        && expressions
+            .iter()
+            .any(|expression| expression.keys().iter().any(by_answer))
+    {
+        return None;
+    }
+    let words = input.outcomes.list(words);
+    let space = Space::new(&expressions, Some(&words))?;
+    let gap = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)))?;
+    Some(gap.describe())
+}

@@ -1,0 +1,227 @@
+//! Outcome words: which of them a stage gives, which reach a routing node, and what conditions say of them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use crate::analysis::EdgeCondition;
+use crate::attribute::Known;
+use crate::check::input::Input;
+use crate::check::space::Space;
+use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
+use crate::kind;
+use crate::model::NodeIndex;
+
+/// A set of outcome words, by their place in [`Outcomes::words`].
+pub(crate) type WordSet = u64;
+
+/// The places of the built-in words.
+pub(crate) const SUCCESS: WordSet = 1;
+pub(crate) const PARTIAL_SUCCESS: WordSet = 1 << 1;
+pub(crate) const FAIL: WordSet = 1 << 3;
+
+/// What is known of a node's outcomes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// The words that the conditions on its edges may see.
+    pub(crate) words: WordSet,
+    /// The words that a stage before it, or it itself, declares.
+    pub(crate) declared: WordSet,
+    /// Whether a person's answer is what it routes by.
+    pub(crate) human: bool,
+}
+
+/// For each condition, the words under which it can hold, and under which it always holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Effect {
+    pub(crate) can: WordSet,
+    pub(crate) must: WordSet,
+}
+
+/// The outcome words of a pipeline.
+#[derive(Default)]
+pub(crate) struct Outcomes<'c> {
+    /// The built-in words, then those that the file declares or names.
+    pub(crate) words: Vec<&'c str>,
+    /// Whether there are more words than a set can hold; then nothing is claimed.
+    pub(crate) too_many: bool,
+    seen: Vec<Seen>,
+    mentioned: Vec<WordSet>,
+    effects: RefCell<HashMap<usize, Effect>>,
+}
+
+impl<'c> Outcomes<'c> {
+    pub(crate) fn new(input: &Input<'c>) -> Outcomes<'c> {
+        let mut outcomes = Outcomes {
+            words: OUTCOME_WORDS.to_vec(),
+            ..Outcomes::default()
+        };
+        let mut places: HashMap<&str, usize> = OUTCOME_WORDS.iter().copied().zip(0..).collect();
+        for condition in input.analysis.conditions() {
+            let mut set = 0;
+            if let EdgeCondition::Parsed(expression) = condition {
+                expression.visit(&mut |part| {
+                    if let Expression::Compare {
+                        key,
+                        comparison: Comparison::Equal | Comparison::NotEqual,
+                        literal,
+                    } = part
+                        && key == "outcome"
+                    {
+                        set |= outcomes.place(literal, &mut places);
+                    }
+                });
+            }
+            outcomes.mentioned.push(set);
+        }
+        let mut declared = vec![0; input.graph().nodes.len()];
+        for (at, node) in input.nodes_with(&[Known::Outcomes]) {
+            let words = node.attributes.words(Known::Outcomes);
+            declared[at.at()] = words.fold(0, |set, word| set | outcomes.place(word, &mut places));
+        }
+        if !outcomes.too_many {
+            outcomes.spread(input, &declared);
+        }
+        outcomes
+    }
+
+    fn place(&mut self, word: &'c str, places: &mut HashMap<&'c str, usize>) -> WordSet {
+        let next = self.words.len();
+        let place = *places.entry(word).or_insert(next);
+        if place == next {
+            self.words.push(word);
+        }
+        self.too_many |= place >= WordSet::BITS as usize;
+        1u64.checked_shl(place as u32).unwrap_or(0)
+    }
+
+    /// What is known at each node; routing nodes pass on what stages before them give (rule R4).
+    fn spread(&mut self, input: &Input<'c>, declared: &[WordSet]) {
+        let nodes = input.graph().nodes.len();
+        let routes = |at: NodeIndex| input.kind(at) == kind::CONDITIONAL;
+        let mut seen: Vec<Seen> = (0..nodes)
+            .map(|at| {
+                let (index, declared) = (NodeIndex(at as u32), declared[at]);
+                let mut words = 0;
+                if declared != 0 {
+                    words = declared | FAIL;
+                } else if input.kind(index) == kind::START {
+                    words = SUCCESS;
+                } else if !routes(index) {
+                    let partial = input.has(index, &[Known::AllowPartial])
+                        && input.node(index).attributes.flag(Known::AllowPartial);
+                    words = SUCCESS | FAIL | if partial { PARTIAL_SUCCESS } else { 0 };
+                }
+                Seen {
+                    words,
+                    declared,
+                    human: input.kind(index) == kind::WAIT_HUMAN,
+                }
+            })
+            .collect();
+        let mut work: Vec<u32> = (0..nodes as u32).rev().collect();
+        for (at, _) in input.nodes_with(&[Known::RetryTarget, Known::FallbackRetryTarget]) {
+            for target in input.analysis.retry_targets(at).filter(|target| routes(*target)) {
+                seen[target.at()].words |= FAIL;
+                seen[target.at()].declared |= declared[at.at()];
+            }
+        }
+        while let Some(at) = work.pop() {
+            let from = NodeIndex(at);
+            let edges = input.analysis.outgoing(from);
+            if !edges.iter().any(|edge| routes(input.edge(*edge).to)) {
+                continue;
+            }
+            let given = seen[from.at()];
+            let taken = edges
+                .iter()
+                .fold(0, |set, edge| match input.analysis.condition_id(*edge) {
+                    0 => set,
+                    id => set | self.effect(input, id).must,
+                });
+            for edge in edges {
+                let to = input.edge(*edge).to;
+                if !routes(to) || to == from {
+                    continue;
+                }
+                let passed = match input.analysis.condition_id(*edge) {
+                    0 => given.words & !taken,
+                    id => given.words & self.effect(input, id).can,
+                };
+                let target = &mut seen[to.at()];
+                let before = (target.words, target.declared, target.human);
+                target.words |= passed;
+                target.declared |= given.declared;
+                target.human |= given.human;
+                if (target.words, target.declared, target.human) != before {
+                    work.push(to.0);
+                }
+            }
+        }
+        self.seen = seen;
+    }
+
+    /// What is known at a node.
+    pub(crate) fn seen(&self, at: NodeIndex) -> Seen {
+        self.seen.get(at.at()).copied().unwrap_or_default()
+    }
+
+    /// The words that a condition compares the outcome with.
+    pub(crate) fn mentioned(&self, condition: usize) -> WordSet {
+        self.mentioned.get(condition).copied().unwrap_or(0)
+    }
+
+    /// The words of a set.
+    pub(crate) fn list(&self, set: WordSet) -> Vec<&'c str> {
+        let words = self.words.iter().enumerate();
+        words
+            .filter(|(at, _)| 1u64.checked_shl(*at as u32).is_some_and(|bit| set & bit != 0))
+            .map(|(_, word)| *word)
+            .collect()
+    }
+
+    /// Under which words a condition can and must hold.
+    pub(crate) fn effect(&self, input: &Input<'c>, condition: usize) -> Effect {
+        if let Some(known) = self.effects.borrow().get(&condition) {
+            return *known;
+        }
+        let effect = match input.analysis.conditions().get(condition) {
+            Some(EdgeCondition::Parsed(expression)) => self.work_out(expression, condition),
+            _ => Effect { can: !0, must: 0 },
+        };
+        self.effects.borrow_mut().insert(condition, effect);
+        effect
+    }
+
+    fn work_out(&self, expression: &Expression, condition: usize) -> Effect {
+        let always = |set| Effect { can: set, must: set };
+        match expression {
+            Expression::Failed(true) => return always(FAIL),
+            Expression::Failed(false) => return always(!FAIL),
+            Expression::Compare {
+                key,
+                comparison: comparison @ (Comparison::Equal | Comparison::NotEqual),
+                ..
+            } if key == "outcome" => {
+                let word = self.mentioned(condition);
+                let equal = *comparison == Comparison::Equal;
+                return always(if equal { word } else { !word });
+            }
+            _ => {}
+        }
+        let mut effect = Effect { can: 0, must: !0 };
+        let Some(space) = Space::new(&[expression], Some(&self.words)) else {
+            return Effect { can: !0, must: 0 };
+        };
+        space.find(|point| {
+            let place = self.words.iter().position(|word| *word == point.outcome());
+            let bit = place.map_or(0, |place| 1 << place);
+            if point.holds(expression) {
+                effect.can |= bit;
+            } else {
+                effect.must &= !bit;
+            }
+            false
+        });
+        effect
+    }
+}

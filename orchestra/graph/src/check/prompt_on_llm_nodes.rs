@@ -1,0 +1,71 @@
+//! `prompt_on_llm_nodes`: a model stage has no instruction (Attractor 7.2).
+
+use crate::attribute::{Attribute, Key, Known, Scope};
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::check::unknown_attribute::{self, Suggestion};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+
+pub(crate) static CHECK: Check = Check {
+    code: "prompt_on_llm_nodes",
+    severity: Severity::Warning,
+    summary: "a model stage has neither prompt nor label",
+    source: "Attractor 7.2",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let sources = [
+        Known::Prompt,
+        Known::Label,
+        Known::Agent,
+        Known::AgentTask,
+        Known::AgentRole,
+    ];
+    for (at, node) in input.nodes() {
+        if input.kind(at) != kind::CODERGEN || input.is_implicit(at) || unsound(input, at) {
+            continue;
+        }
+        let told = input.has(at, &sources)
+            && sources
+                .iter()
+                .any(|known| node.attributes.filled(*known).is_some());
+        if told || node.attributes.iter().any(is_misspelt_prompt) {
+            continue;
+        }
+        faults.push(
+            Diagnostic::warning(
+                CHECK.code,
+                format!("model stage `{}` has no prompt", node.id),
+                node.span,
+            )
+            .label("the model would be told only this id")
+            .note("a model stage is told its `prompt`, else its `label`")
+            .help(format!(
+                "add `prompt=\"..\"` to `{}`, or a shape if it is no model stage",
+                node.id
+            ))
+            .node(&*node.id),
+        );
+    }
+}
+
+/// Whether an unknown attribute was meant to be the prompt, which is reported as that.
+fn is_misspelt_prompt(attribute: &Attribute) -> bool {
+    let Key::Other(name) = &attribute.key else {
+        return false;
+    };
+    let prompt = Known::Prompt.name();
+    matches!(
+        unknown_attribute::suggest(name, Scope::Node),
+        Some(Suggestion::Spelling(meant) | Suggestion::Foreign(meant)) if meant == prompt
+    )
+}
+
+/// Whether the node's part in the pipeline is itself in doubt.
+fn unsound(input: &Input<'_>, at: crate::model::NodeIndex) -> bool {
+    input.exit_candidate() == Some(at)
+        || (input.analysis.starts().is_empty() && input.analysis.incoming(at).is_empty())
+}

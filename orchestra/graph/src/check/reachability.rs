@@ -1,0 +1,65 @@
+//! `reachability`: no way leads from the start to a node (Attractor 7.2, rule L14).
+
+use crate::check::Check;
+use crate::check::input::{Input, meant};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::model::NodeIndex;
+
+pub(crate) static CHECK: Check = Check {
+    code: "reachability",
+    severity: Severity::Error,
+    summary: "no way leads from the start to a node",
+    source: "Attractor 7.2, rule L14",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let Some(start) = input.analysis.starts().first().copied() else {
+        return;
+    };
+    let unreached: Vec<bool> = input.reached.iter().map(|reached| !reached).collect();
+    if !unreached.contains(&true) {
+        return;
+    }
+    if input.analysis.starts().len() == 1 && input.analysis.outgoing(start).is_empty() {
+        let id = input.id(start);
+        faults.push(
+            Diagnostic::error(
+                CHECK.code,
+                format!("nothing leads on from the start `{id}`"),
+                input.node(start).span,
+            )
+            .note("so no other node can be reached")
+            .help(format!("add an edge from `{id}` to the first stage"))
+            .node(id),
+        );
+        return;
+    }
+    // Of what hangs together only the beginning is named: the rest follows from it.
+    for at in input.forward.sources(&unreached) {
+        let index = NodeIndex(at as u32);
+        let node = input.node(index);
+        let mut fault = Diagnostic::error(
+            CHECK.code,
+            format!("`{}` can never be reached", node.id),
+            node.span,
+        )
+        .label(format!("no way leads here from `{}`", input.id(start)))
+        .node(&*node.id);
+        let near = if input.is_implicit(index) {
+            input.near(&node.id)
+        } else {
+            None
+        };
+        if input.is_implicit(index) {
+            fault = fault.note("it is never declared: edges only lead away from it");
+        } else if !input.analysis.incoming(index).is_empty() {
+            fault = fault.note("the nodes that lead to it cannot be reached either");
+        } else {
+            fault = fault.note("edges, `retry_target` and `fallback_retry_target` count as ways");
+        }
+        let help = format!("add an edge to `{}`, or remove it", node.id);
+        faults.push(meant(fault, node.span, near.map(|near| input.id(near)), help));
+    }
+}

@@ -1,0 +1,54 @@
+//! `reserved_node_id`: an id that cannot name a folder of a run (rule D2).
+
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "reserved_node_id",
+    severity: Severity::Error,
+    summary: "a node id is reserved",
+    source: "rule D2",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for (at, node) in input.nodes() {
+        // Ids are seldom this short or this one; the rest need no closer look.
+        if node.id.len() > 4 && node.id.len() != 9 || input.is_ghost(at) {
+            continue;
+        }
+        let id = &node.id;
+        let fault = if id.eq_ignore_ascii_case("artifacts") {
+            Diagnostic::error(CHECK.code, format!("the id `{id}` is reserved"), node.span).note(
+                "the folder of a run keeps its artifacts under that name, beside one folder for each node",
+            )
+        } else if is_device(id) {
+            Diagnostic::warning(
+                CHECK.code,
+                format!("the id `{id}` is the name of a device on Windows"),
+                node.span,
+            )
+            .note("the stage's folder bears its id, and Windows can make none of that name")
+        } else {
+            continue;
+        };
+        faults.push(
+            fault
+                .label("choose another id")
+                .help(format!("rename it, for instance to `{id}_stage`"))
+                .node(&**id),
+        );
+    }
+}
+
+fn is_device(id: &str) -> bool {
+    let lower = id.to_ascii_lowercase();
+    let numbered = |prefix: &str| {
+        lower
+            .strip_prefix(prefix)
+            .is_some_and(|rest| matches!(rest.as_bytes(), [b'1'..=b'9']))
+    };
+    matches!(lower.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
+}

@@ -1,0 +1,60 @@
+//! `retry_target_exists`: a jump leads to a node that does not exist (Attractor 7.2).
+
+use crate::attribute::{Attributes, Known};
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "retry_target_exists",
+    severity: Severity::Warning,
+    summary: "a `retry_target` or `fallback_retry_target` names no node",
+    source: "Attractor 7.2",
+    whole: true,
+    run,
+};
+
+const JUMPS: [Known; 2] = [Known::RetryTarget, Known::FallbackRetryTarget];
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut once = Once::default();
+    check(input, &input.graph().attributes, None, &mut once, faults);
+    for (_, node) in input.nodes_with(&JUMPS) {
+        check(input, &node.attributes, Some(&node.id), &mut once, faults);
+    }
+}
+
+fn check(
+    input: &Input<'_>,
+    attributes: &Attributes,
+    node: Option<&str>,
+    once: &mut Once,
+    faults: &mut Vec<Diagnostic>,
+) {
+    for known in JUMPS {
+        let Some(attribute) = attributes.get(known) else {
+            continue;
+        };
+        let target = attribute.value.as_str().unwrap_or_default().trim();
+        if target.is_empty() || input.graph().find(target).is_some() || !once.first(attribute) {
+            continue;
+        }
+        let shown = crate::syntax::shorten(target);
+        let mut fault = Diagnostic::warning(
+            CHECK.code,
+            format!("`{}` names unknown node `{shown}`", known.name()),
+            attribute.value_span,
+        )
+        .label("no such node")
+        .note("the run would fail instead of going there");
+        if let Some(node) = node {
+            fault = fault.node(node);
+        }
+        faults.push(match input.near(target).map(|near| input.id(near)) {
+            Some(near) => fault
+                .help(format!("did you mean `{near}`?"))
+                .fix(attribute.value_span, format!("\"{near}\"")),
+            None => fault.help("name a node of this pipeline"),
+        });
+    }
+}

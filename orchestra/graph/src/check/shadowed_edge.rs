@@ -1,0 +1,260 @@
+//! `shadowed_edge`: an edge that can never be chosen, because another always wins (rules R1, R11).
+//!
+//! Only what is certain is reported. An edge without a condition may still be chosen by its label or target, so it
+//! is shadowed only by an earlier one to the same target, or where the conditions beside it cover every case.
+
+use std::collections::HashMap;
+
+use crate::analysis::EdgeCondition;
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::check::space::Space;
+use crate::condition::{Expression, Facts};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+use crate::label::normalize_label;
+use crate::model::{EdgeIndex, NodeIndex};
+
+pub(crate) static CHECK: Check = Check {
+    code: "shadowed_edge",
+    severity: Severity::Warning,
+    summary: "an edge can never be chosen, because another always wins",
+    source: "rules R1, R11",
+    whole: false,
+    run,
+};
+
+/// With more conditional edges on one node, only equal conditions are compared.
+const MAX_COMPARED: usize = 16;
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut memory = Memory {
+        input,
+        implied: HashMap::new(),
+    };
+    let first_match = input.first_match();
+    for (at, _) in input.nodes() {
+        let edges = input.analysis.outgoing(at);
+        // Every edge of a fan-out is a branch: nothing is chosen there.
+        if edges.len() < 2 || input.kind(at) == kind::PARALLEL || input.is_exit(at) {
+            continue;
+        }
+        if first_match {
+            in_order(&mut memory, edges, faults);
+        } else {
+            let is_plain = |edge: &EdgeIndex| input.analysis.condition_id(*edge) == 0;
+            let (plain, conditional): (Vec<EdgeIndex>, Vec<EdgeIndex>) =
+                edges.iter().partition(|edge| is_plain(edge));
+            among_conditional(&mut memory, &conditional, faults);
+            among_plain(input, at, &plain, faults);
+            behind_all(&mut memory, &plain, &conditional, faults);
+        }
+    }
+}
+
+struct Memory<'i, 'c> {
+    input: &'i Input<'c>,
+    implied: HashMap<(usize, usize), bool>,
+}
+
+impl Memory<'_, '_> {
+    /// Whether the one edge's condition can hold, and the other's holds whenever it does.
+    fn implies(&mut self, edge: EdgeIndex, other: EdgeIndex) -> bool {
+        let analysis = self.input.analysis;
+        let ids = (analysis.condition_id(edge), analysis.condition_id(other));
+        let (EdgeCondition::Parsed(first), EdgeCondition::Parsed(second)) =
+            (analysis.condition(edge), analysis.condition(other))
+        else {
+            return false;
+        };
+        if let Some(known) = self.implied.get(&ids) {
+            return *known;
+        }
+        let implied = implies(first, second);
+        self.implied.insert(ids, implied);
+        implied
+    }
+}
+
+fn implies(first: &Expression, second: &Expression) -> bool {
+    let keys = first.keys();
+    // Conditions that share no key are independent.
+    if !second.keys().iter().any(|key| keys.contains(key)) {
+        return false;
+    }
+    let Some(space) = Space::new(&[first, second], None) else {
+        return false;
+    };
+    let possible = space.find(|point| point.holds(first)).is_some();
+    possible
+        && space
+            .find(|point| point.holds(first) && !point.holds(second))
+            .is_none()
+}
+
+/// Whether an edge comes before another of the same node in every choice by weight, target and place.
+fn beats(input: &Input<'_>, winner: EdgeIndex, edge: EdgeIndex) -> bool {
+    let rank = |edge: EdgeIndex| {
+        let weight = std::cmp::Reverse(input.weight(edge));
+        (weight, input.id(input.edge(edge).to), edge)
+    };
+    rank(winner) < rank(edge)
+}
+
+fn among_conditional(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+    let input = memory.input;
+    if edges.len() > MAX_COMPARED {
+        let mut best: HashMap<usize, EdgeIndex> = HashMap::new();
+        for edge in edges {
+            let winner = best.entry(input.analysis.condition_id(*edge)).or_insert(*edge);
+            if beats(input, *edge, *winner) {
+                *winner = *edge;
+            }
+        }
+        for edge in edges {
+            if let Some(winner) = best.get(&input.analysis.condition_id(*edge))
+                && winner != edge
+                && memory.implies(*edge, *winner)
+            {
+                faults.push(fault(input, *edge, *winner, why(input, *edge, *winner)));
+            }
+        }
+        return;
+    }
+    for edge in edges {
+        let winner = edges.iter().find(|winner| {
+            *winner != edge && beats(input, **winner, *edge) && memory.implies(*edge, **winner)
+        });
+        if let Some(winner) = winner {
+            faults.push(fault(input, *edge, *winner, why(input, *edge, *winner)));
+        }
+    }
+}
+
+fn why(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex) -> String {
+    let same = input.analysis.condition_id(edge) == input.analysis.condition_id(winner);
+    let holds = if same {
+        "both have the same condition"
+    } else {
+        "whenever this condition holds, so does the other edge's"
+    };
+    let wins = if input.weight(winner) > input.weight(edge) {
+        "the other has the higher weight"
+    } else if input.edge(winner).to == input.edge(edge).to {
+        "the other stands first"
+    } else {
+        "at equal weight the lower target id wins"
+    };
+    format!("{holds}, and {wins}")
+}
+
+fn among_plain(input: &Input<'_>, at: NodeIndex, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+    // On a gate two such edges are two equal choices, which is an error of its own.
+    if edges.len() < 2 || input.kind(at) == kind::WAIT_HUMAN {
+        return;
+    }
+    let label = |edge: EdgeIndex| {
+        let text = input.edge(edge).attributes.filled(Known::Label);
+        text.map(normalize_label).unwrap_or_default()
+    };
+    let mut first: HashMap<NodeIndex, EdgeIndex> = HashMap::new();
+    for edge in edges {
+        let earlier = *first.entry(input.edge(*edge).to).or_insert(*edge);
+        if earlier == *edge || input.weight(*edge) > input.weight(earlier) {
+            continue;
+        }
+        let own = label(*edge);
+        if own.is_empty() || own == label(earlier) {
+            let why = "both lead to the same node without a condition, and the first wins by weight, label and place";
+            faults.push(fault(input, *edge, earlier, why.to_owned()));
+        }
+    }
+}
+
+/// Edges without a condition beside conditions that cover every case.
+fn behind_all(
+    memory: &mut Memory<'_, '_>,
+    plain: &[EdgeIndex],
+    conditional: &[EdgeIndex],
+    faults: &mut Vec<Diagnostic>,
+) {
+    let input = memory.input;
+    if plain.is_empty() || conditional.is_empty() || conditional.len() > MAX_COMPARED {
+        return;
+    }
+    let mut expressions: Vec<&Expression> = Vec::with_capacity(conditional.len());
+    for edge in conditional {
+        let EdgeCondition::Parsed(expression) = input.analysis.condition(*edge) else {
+            return;
+        };
+        expressions.push(expression);
+    }
+    // Most often nothing holds where nothing is known, and that is a case left open.
+    let unknown = Facts {
+        outcome: "\u{0}",
+        ..Facts::default()
+    };
+    let Some(winner) = expressions
+        .iter()
+        .position(|expression| expression.holds(&unknown))
+    else {
+        return;
+    };
+    let open = Space::new(&expressions, None).map(|space| {
+        space
+            .find(|point| !expressions.iter().any(|expression| point.holds(expression)))
+            .is_some()
+    });
+    if open != Some(false) {
+        return;
+    }
+    for edge in plain {
+        let why = "in every case one of the conditions beside it holds, and those come first";
+        faults.push(fault(input, *edge, conditional[winner], why.to_owned()));
+    }
+}
+
+/// First-match routing: an edge behind one that holds whenever it does.
+fn in_order(memory: &mut Memory<'_, '_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+    let input = memory.input;
+    let always = edges
+        .iter()
+        .position(|edge| input.analysis.condition_id(*edge) == 0);
+    let compared = edges.len() <= MAX_COMPARED;
+    for (at, edge) in edges.iter().enumerate() {
+        let winner = match always {
+            Some(always) if at > always => {
+                Some((edges[always], "the other has no condition and stands first"))
+            }
+            _ if compared => edges[..at]
+                .iter()
+                .find(|earlier| memory.implies(*edge, **earlier))
+                .map(|earlier| {
+                    (
+                        *earlier,
+                        "whenever this condition holds, so does that of the other, which stands first",
+                    )
+                }),
+            _ => None,
+        };
+        if let Some((winner, why)) = winner {
+            faults.push(fault(input, *edge, winner, why.to_owned()));
+        }
+    }
+}
+
+fn fault(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex, why: String) -> Diagnostic {
+    let (edge, winner) = (input.edge(edge), input.edge(winner));
+    let (from, to) = (input.id(edge.from), input.id(edge.to));
+    Diagnostic::warning(
+        CHECK.code,
+        format!("the edge `{from} -> {to}` can never be taken"),
+        edge.span(),
+    )
+    .label("another edge always wins")
+    .related(winner.span(), format!("`{from} -> {}` wins", input.id(winner.to)))
+    .note(why)
+    .help("remove it, or change its condition, label or weight")
+    .edge(from, to)
+}

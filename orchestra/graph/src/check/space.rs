@@ -1,0 +1,342 @@
+//! All that some conditions can tell apart, as finitely many points.
+//!
+//! Each key gets the values that stand for all others: the literals it is compared with, numbers at and between
+//! its bounds, the empty text, and a text that no literal equals. What cannot be enumerated so (`contains`,
+//! `matches`, keys of a stage's output) holds or not, freely. A claim about all points is then a claim about all runs,
+//! except that free parts may make a point that no run can reach: checks use this only where that is safe.
+
+use crate::condition::{Comparison, Expression, OUTCOME_WORDS, number};
+
+/// The most points that are looked at; with more, a check stays silent.
+const MAX_POINTS: usize = 4_096;
+/// The most clauses; building the points looks at each pair of them.
+const MAX_CLAUSES: usize = 64;
+
+/// A text that no literal of a file equals: it holds a character that a value cannot.
+const OTHER: &str = "\u{0}";
+
+/// The points of some conditions.
+pub(crate) struct Space<'e> {
+    keys: Vec<(&'e str, Vec<String>)>,
+    free: Vec<&'e Expression>,
+    /// Whether the outcome is one of the given words.
+    closed: bool,
+}
+
+/// One point: a value for each key, and whether each free part holds.
+pub(crate) struct Point<'s, 'e> {
+    space: &'s Space<'e>,
+    values: Vec<usize>,
+    free: u32,
+}
+
+impl<'e> Space<'e> {
+    /// The points of some conditions; with words, the outcome is one of them.
+    pub(crate) fn new(expressions: &[&'e Expression], words: Option<&[&str]>) -> Option<Space<'e>> {
+        let mut leaves = Vec::new();
+        for expression in expressions {
+            expression.visit(&mut |part| {
+                if !matches!(part, Expression::All(_) | Expression::Any(_) | Expression::Not(_)) {
+                    leaves.push(part);
+                }
+            });
+        }
+        if leaves.len() > MAX_CLAUSES {
+            return None;
+        }
+        let mut space = Space {
+            keys: Vec::new(),
+            free: Vec::new(),
+            closed: words.is_some(),
+        };
+        if let Some(words) = words {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            space.keys.push(("outcome", words));
+        }
+        for leaf in &leaves {
+            match space.key_of(leaf) {
+                Some(key) if space.values(key).is_none() => {
+                    let values = values(key, &leaves);
+                    space.keys.push((key, values));
+                }
+                Some(_) => {}
+                None if space.free.contains(leaf) => {}
+                None => space.free.push(leaf),
+            }
+        }
+        let choices = space.keys.iter().map(|(_, values)| values.len());
+        let points = choices.chain(std::iter::once(1 << space.free.len().min(20)));
+        let points = points.fold(1usize, usize::saturating_mul);
+        (points <= MAX_POINTS).then_some(space)
+    }
+
+    fn values(&self, key: &str) -> Option<&[String]> {
+        self.keys
+            .iter()
+            .find(|(known, _)| *known == key)
+            .map(|(_, values)| values.as_slice())
+    }
+
+    /// The key whose value decides a part; `None` for a free one.
+    fn key_of(&self, leaf: &'e Expression) -> Option<&'e str> {
+        match leaf {
+            Expression::Failed(_) => Some("outcome"),
+            Expression::Truthy(key) => Some(key),
+            Expression::Compare {
+                key,
+                comparison: Comparison::Contains,
+                ..
+            }
+            | Expression::Matches { key, .. } => (self.closed && key == "outcome").then_some(key),
+            Expression::Compare { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The first point that passes a test.
+    pub(crate) fn find(&self, mut test: impl FnMut(&Point<'_, 'e>) -> bool) -> Option<Point<'_, 'e>> {
+        let mut point = Point {
+            space: self,
+            values: vec![0; self.keys.len()],
+            free: 0,
+        };
+        loop {
+            if test(&point) {
+                return Some(point);
+            }
+            point.free += 1;
+            if point.free < 1 << self.free.len() {
+                continue;
+            }
+            point.free = 0;
+            let mut carried = true;
+            // The first key, the outcome, changes last: what is found first has the plainest outcome.
+            for (value, (_, values)) in point.values.iter_mut().zip(&self.keys).rev() {
+                *value += 1;
+                if *value < values.len() {
+                    carried = false;
+                    break;
+                }
+                *value = 0;
+            }
+            if carried {
+                return None;
+            }
+        }
+    }
+}
+
+impl Point<'_, '_> {
+    /// The outcome at this point.
+    pub(crate) fn outcome(&self) -> &str {
+        self.text("outcome")
+    }
+
+    fn text(&self, key: &str) -> &str {
+        let keys = self.space.keys.iter().zip(&self.values);
+        keys.into_iter()
+            .find(|((known, _), _)| *known == key)
+            .and_then(|((_, values), at)| values.get(*at))
+            .map_or("", String::as_str)
+    }
+
+    /// Whether a condition holds here.
+    pub(crate) fn holds(&self, expression: &Expression) -> bool {
+        match expression {
+            Expression::All(parts) => parts.iter().all(|part| self.holds(part)),
+            Expression::Any(parts) => parts.iter().any(|part| self.holds(part)),
+            Expression::Not(part) => !self.holds(part),
+            Expression::Failed(failed) => (self.outcome() == "fail") == *failed,
+            Expression::Truthy(key) => !matches!(self.text(key), "" | "false" | "0"),
+            Expression::Compare {
+                key,
+                comparison: Comparison::Contains,
+                literal,
+            } if self.is_closed(key) => self.text(key).contains(literal.as_str()),
+            Expression::Matches { key, pattern } if self.is_closed(key) => crate::condition::Facts {
+                outcome: self.outcome(),
+                ..Default::default()
+            }
+            .matches(key, pattern),
+            Expression::Compare {
+                key,
+                comparison,
+                literal,
+            } if *comparison != Comparison::Contains => compare(self.text(key), *comparison, literal),
+            other => {
+                let at = self.space.free.iter().position(|free| *free == other);
+                at.is_some_and(|at| self.free & 1 << at != 0)
+            }
+        }
+    }
+
+    fn is_closed(&self, key: &str) -> bool {
+        self.space.closed && key == "outcome"
+    }
+
+    /// The point in words.
+    pub(crate) fn describe(&self) -> String {
+        const MAX: usize = 4;
+        let keys = self.space.keys.iter().zip(&self.values);
+        let mut parts: Vec<String> = keys
+            .filter_map(|((key, values), at)| {
+                let shown = crate::syntax::shorten(key);
+                let subject = if *key == "outcome" {
+                    "the outcome".to_owned()
+                } else {
+                    format!("`{shown}`")
+                };
+                Some(match values.get(*at)?.as_str() {
+                    "" => format!("{subject} is missing"),
+                    OTHER => format!("{subject} is something else"),
+                    value => format!("{subject} is `{}`", crate::syntax::shorten(value)),
+                })
+            })
+            .collect();
+        for (at, part) in self.space.free.iter().enumerate() {
+            let not = if self.free & 1 << at == 0 {
+                " does not hold"
+            } else {
+                " holds"
+            };
+            parts.push(format!("{}{not}", show(part)));
+        }
+        parts.truncate(MAX);
+        parts.join(" and ")
+    }
+}
+
+/// A single clause as written.
+fn show(part: &Expression) -> String {
+    let text = match part {
+        Expression::Compare {
+            key,
+            comparison,
+            literal,
+        } => format!("{key} {} {literal}", comparison.sign()),
+        Expression::Matches { key, pattern } => format!("{key} matches {}", pattern.as_str()),
+        Expression::HasOutput(key) => format!("output `{key}`"),
+        Expression::OutputIs { key, value } => format!("output {key} = {value}"),
+        Expression::Truthy(key) => key.clone(),
+        _ => "a clause".to_owned(),
+    };
+    format!("`{}`", crate::syntax::shorten(&text))
+}
+
+fn compare(value: &str, comparison: Comparison, literal: &str) -> bool {
+    match comparison {
+        Comparison::Equal => value == literal,
+        Comparison::NotEqual => value != literal,
+        _ => {
+            let (Some(left), Some(right)) = (number(value), number(literal)) else {
+                return false;
+            };
+            match comparison {
+                Comparison::Less => left < right,
+                Comparison::LessOrEqual => left <= right,
+                Comparison::Greater => left > right,
+                _ => left >= right,
+            }
+        }
+    }
+}
+
+/// The values that stand for all values of a key.
+fn values(key: &str, leaves: &[&Expression]) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    if key == "outcome" {
+        values.extend(OUTCOME_WORDS.iter().map(|word| (*word).to_owned()));
+    }
+    values.extend(["".to_owned(), OTHER.to_owned()]);
+    let (mut bounds, mut numeric) = (Vec::new(), false);
+    for leaf in leaves {
+        match leaf {
+            Expression::Truthy(own) if own == key => {
+                values.extend(["0", "false", "true"].map(str::to_owned));
+            }
+            Expression::Compare {
+                key: own,
+                comparison,
+                literal,
+            } if own == key => {
+                bounds.extend(number(literal));
+                match comparison {
+                    Comparison::Equal | Comparison::NotEqual => values.push(literal.clone()),
+                    Comparison::Contains => {}
+                    _ => numeric = true,
+                }
+            }
+            _ => {}
+        }
+    }
+    if numeric {
+        bounds.sort_by(f64::total_cmp);
+        bounds.dedup();
+        let between = bounds.windows(2).map(|pair| pair[0].midpoint(pair[1]));
+        let ends = [
+            bounds.first().map(|first| first - 1.0),
+            bounds.last().map(|last| last + 1.0),
+        ];
+        let numbers: Vec<f64> = bounds
+            .iter()
+            .copied()
+            .chain(between)
+            .chain(ends.into_iter().flatten())
+            .collect();
+        for number in numbers {
+            // Two spellings: one of them may be excluded as text while the number itself is allowed.
+            values.push(number.to_string());
+            values.push(format!("{number:e}"));
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    values.retain(|value| seen.insert(value.clone()));
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::parse_condition;
+
+    fn possible(text: &str) -> bool {
+        let expression = parse_condition(text).unwrap();
+        let space = Space::new(&[&expression], None).unwrap();
+        space.find(|point| point.holds(&expression)).is_some()
+    }
+
+    #[test]
+    fn contradictions_are_found_and_nothing_else() {
+        for text in [
+            "outcome=success && outcome=fail",
+            "context.a=1 && context.a!=1",
+            "context.n<3 && context.n>=3",
+            "context.n>2 && context.n<2",
+            "context.a && context.a=false",
+            "context.n>5 && context.n=4",
+            "context.a contains x && !(context.a contains x)",
+            "context.n<abc",
+        ] {
+            assert!(!possible(text), "{text}");
+        }
+        for text in [
+            "outcome!=success && outcome!=fail",
+            "context.n>2 && context.n<3",
+            "context.n>=3 && context.n<=3 && context.n!=3",
+            "context.n>-1 && context.n<1 && context.n",
+            "context.a && context.a!=true",
+            "context.a contains x && context.a matches y",
+            "!(context.a=1) && !context.a",
+            "outcome=approved",
+        ] {
+            assert!(possible(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_keys_are_left_alone() {
+        let text: Vec<String> = (0..40).map(|key| format!("context.k{key}=1")).collect();
+        let expression = parse_condition(&text.join(" && ")).unwrap();
+        assert!(Space::new(&[&expression], None).is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! `success_only_into_exit`: a failure that ends the run as a success (rules R3, R4).
+//!
+//! A plain edge is not followed after a failure, so a stage before the exit fails visibly by itself. That is not so
+//! where the node says otherwise, nor at a routing node, whose plain edge is taken after a failure too.
+
+use crate::analysis::EdgeCondition;
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::check::outcomes::FAIL;
+use crate::check::space::Space;
+use crate::condition::Expression;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+use crate::model::NodeIndex;
+
+pub(crate) static CHECK: Check = Check {
+    code: "success_only_into_exit",
+    severity: Severity::Info,
+    summary: "a failure would end the run as a success",
+    source: "rules R3, R4",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let Some(exit) = input.analysis.exit() else {
+        return;
+    };
+    let graph = &input.graph().attributes;
+    let all_route = graph.text(Known::OnFailure) == Some("route");
+    for edge in input.analysis.incoming(exit) {
+        let from = input.edge(*edge).from;
+        if input.analysis.condition_id(*edge) != 0 || !input.reached[from.at()] {
+            continue;
+        }
+        let attributes = &input.node(from).attributes;
+        let why = match input.kind(from) {
+            kind::START | kind::WAIT_HUMAN | kind::PARALLEL => continue,
+            kind::CONDITIONAL if input.outcomes.seen(from).words & FAIL == 0 => continue,
+            kind::CONDITIONAL => "a routing node takes its plain edge after a failure as after a success",
+            _ if attributes.flag(Known::GoalGate) => continue,
+            _ if attributes.flag(Known::AutoStatus) => {
+                "`auto_status` counts a stage that says nothing as a success"
+            }
+            _ => match attributes.text(Known::OnFailure) {
+                Some("route") => "`on_failure=\"route\"` follows plain edges after a failure",
+                None if all_route => "the graph's `on_failure=\"route\"` follows plain edges after a failure",
+                _ => continue,
+            },
+        };
+        if !failure_gets_past(input, from) {
+            continue;
+        }
+        let (id, end) = (input.id(from), input.id(exit));
+        faults.push(
+            Diagnostic::info(
+                CHECK.code,
+                format!("a failure before `{id} -> {end}` would end the run as a success"),
+                input.edge(*edge).span(),
+            )
+            .label("taken after a failure too")
+            .note(why)
+            .help(format!(
+                "add an edge with `condition=\"outcome=fail\"` to `{id}`, or make the stage a goal gate"
+            ))
+            .node(id)
+            .edge(id, end),
+        );
+    }
+}
+
+/// Whether after a failure there is a case in which no condition on the node's edges holds.
+fn failure_gets_past(input: &Input<'_>, node: NodeIndex) -> bool {
+    let mut expressions: Vec<&Expression> = Vec::new();
+    for edge in input.analysis.outgoing(node) {
+        match input.analysis.condition(*edge) {
+            EdgeCondition::None => {}
+            EdgeCondition::Parsed(expression) => expressions.push(expression),
+            EdgeCondition::Faulty(..) => return false,
+        }
+    }
+    Space::new(&expressions, Some(&["fail"])).is_some_and(|space| {
+        let open = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)));
+        open.is_some()
+    })
+}

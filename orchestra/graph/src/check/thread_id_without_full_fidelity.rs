@@ -1,0 +1,83 @@
+//! `thread_id_without_full_fidelity`: a session key that is never used (Attractor 5.4).
+
+use std::collections::HashMap;
+
+use crate::attribute::{Attribute, Known};
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::model::NodeIndex;
+use crate::text::Span;
+
+pub(crate) static CHECK: Check = Check {
+    code: "thread_id_without_full_fidelity",
+    severity: Severity::Warning,
+    summary: "a `thread_id` has no effect without `full` fidelity",
+    source: "Attractor 5.4",
+    whole: true,
+    run,
+};
+
+const FULL: Option<&str> = Some("full");
+
+fn run<'c>(input: &Input<'c>, faults: &mut Vec<Diagnostic>) {
+    let of_graph = &input.graph().attributes;
+    let by_default = of_graph.filled(Known::DefaultFidelity) == FULL;
+    let mut full_edge_into = vec![false; input.kinds.len()];
+    let mut any_full = by_default;
+    for (_, edge) in input.edges_with(&[Known::Fidelity]) {
+        if edge.attributes.filled(Known::Fidelity) == FULL {
+            full_edge_into[edge.to.at()] = true;
+            any_full = true;
+        }
+    }
+    let is_full = |at: NodeIndex| {
+        let own = || input.node(at).attributes.filled(Known::Fidelity);
+        match input.has(at, &[Known::Fidelity]).then(own).flatten() {
+            Some(own) => own == "full",
+            None => by_default,
+        }
+    };
+    // A block of defaults sets one key on many nodes, and is of use as soon as one of them uses it.
+    let mut places: Vec<(&'c Attribute, NodeIndex, bool)> = Vec::new();
+    let mut known: HashMap<Span, usize> = HashMap::new();
+    let mut add = |attribute: &'c Attribute, at, used| {
+        let place = *known.entry(attribute.value_span).or_insert(places.len());
+        match places.get_mut(place) {
+            Some((_, _, known)) => *known |= used,
+            None => places.push((attribute, at, used)),
+        }
+    };
+    for (at, node) in input.nodes_with(&[Known::ThreadId]) {
+        if let Some(attribute) = node.attributes.get(Known::ThreadId) {
+            add(attribute, at, is_full(at) || full_edge_into[at.at()]);
+        }
+    }
+    for (_, edge) in input.edges_with(&[Known::ThreadId]) {
+        if let Some(attribute) = edge.attributes.get(Known::ThreadId) {
+            let used = match edge.attributes.filled(Known::Fidelity) {
+                Some(own) => own == "full",
+                None => is_full(edge.to),
+            };
+            add(attribute, edge.to, used);
+        }
+    }
+    for (attribute, at, _) in places.iter().filter(|(_, _, used)| !used) {
+        let message = "`thread_id` has no effect without `full` fidelity";
+        faults.push(fault(message, attribute).node(input.id(*at)));
+    }
+    any_full = any_full || input.nodes_with(&[Known::Fidelity]).any(|(at, _)| is_full(at));
+    if let Some(attribute) = of_graph.get(Known::DefaultThreadId).filter(|_| !any_full) {
+        faults.push(fault(
+            "`default_thread_id` has no effect without `full` fidelity",
+            attribute,
+        ));
+    }
+}
+
+fn fault(message: &str, attribute: &Attribute) -> Diagnostic {
+    Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span))
+        .label("never used")
+        .note("only `fidelity=\"full\"` continues a model session; every other mode starts a fresh one")
+        .help("add `fidelity=\"full\"` beside it, or `default_fidelity=\"full\"` to the graph")
+}

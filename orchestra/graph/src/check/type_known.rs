@@ -1,0 +1,127 @@
+//! `type_known`: a node's handler kind is not known (Attractor 7.2).
+
+use std::collections::HashMap;
+
+use crate::attribute::{Attribute, Known};
+use crate::check::Check;
+use crate::check::input::{Input, Once, meant};
+use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+use crate::kind;
+
+pub(crate) static CHECK: Check = Check {
+    code: "type_known",
+    severity: Severity::Warning,
+    summary: "a node's type, or the shape that stands for it, is not known",
+    source: "Attractor 7.2",
+    whole: false,
+    run,
+};
+
+/// Shapes that stand for a handler and are easily misspelt; others are drawings.
+const SHAPES: &[&str] = &[
+    "Mdiamond",
+    "Msquare",
+    "component",
+    "diamond",
+    "hexagon",
+    "parallelogram",
+    "tripleoctagon",
+];
+
+/// Graphviz' own shapes that look like one of those.
+const DRAWN: &[&str] = &[
+    "Mcircle",
+    "square",
+    "octagon",
+    "septagon",
+    "pentagon",
+    "doubleoctagon",
+];
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut once = Once::default();
+    let mut known: HashMap<&str, Option<&str>> = HashMap::new();
+    for (_, node) in input.nodes_with(&[Known::Type]) {
+        let Some(attribute) = node.attributes.get(Known::Type) else {
+            continue;
+        };
+        let kind = attribute.value.as_str().unwrap_or_default();
+        if kind.is_empty() || kind::BUILT_IN.contains(&kind) {
+            continue;
+        }
+        let others = input.options.kinds.as_deref();
+        let near = *known.entry(kind).or_insert_with(|| {
+            let custom = others.unwrap_or_default().iter().map(String::as_str);
+            did_you_mean(kind, kind::BUILT_IN.iter().copied().chain(custom))
+        });
+        let certain = match others {
+            Some(kinds) => !kinds.iter().any(|known| known == kind),
+            None => near.is_some(),
+        };
+        if certain && once.first(attribute) {
+            faults.push(fault(kind, attribute, near, others).node(&*node.id));
+        }
+    }
+    for (at, node) in input.nodes_with(&[Known::Shape]) {
+        let Some(attribute) = node.attributes.get(Known::Shape) else {
+            continue;
+        };
+        let shape = attribute.value.as_str().unwrap_or_default();
+        if kind::of_shape(shape).is_some() || DRAWN.contains(&shape) || input.has(at, &[Known::Type]) {
+            continue;
+        }
+        let near = *known
+            .entry(shape)
+            .or_insert_with(|| did_you_mean(shape, SHAPES.iter().copied()));
+        let taken = [input.analysis.starts(), input.analysis.exits()];
+        // Without a start or exit, its misspelt shape is spoken of there.
+        let told = (near == Some("Mdiamond") && taken[0].is_empty())
+            || (near == Some("Msquare") && taken[1].is_empty());
+        if let Some(near) = near.filter(|_| !told && once.first(attribute)) {
+            let stands = kind::of_shape(near).unwrap_or_default();
+            faults.push(
+                Diagnostic::warning(
+                    CHECK.code,
+                    format!("unknown shape `{shape}`"),
+                    attribute.value_span,
+                )
+                .label("not a shape")
+                .note(format!(
+                    "`{near}` stands for `{stands}`; with `{shape}` the node is a model stage"
+                ))
+                .help(format!("did you mean `{near}`?"))
+                .fix(attribute.value_span, near)
+                .node(&*node.id),
+            );
+        }
+    }
+}
+
+fn fault(kind: &str, attribute: &Attribute, near: Option<&str>, others: Option<&[String]>) -> Diagnostic {
+    let fault = Diagnostic::warning(
+        CHECK.code,
+        format!("unknown handler type `{kind}`"),
+        attribute.value_span,
+    )
+    .label("no such handler");
+    let fault = match others {
+        Some([]) | None => fault.note(format!("built in are {}", kind::BUILT_IN.join(", "))),
+        Some(kinds) => fault.note(format!(
+            "built in are {}; registered are {}",
+            kind::BUILT_IN.join(", "),
+            kinds.join(", ")
+        )),
+    };
+    let quoted = near.map(|near| format!("\"{near}\""));
+    match (near, quoted) {
+        (Some(near), Some(quoted)) => fault
+            .help(format!("did you mean `{near}`?"))
+            .fix(attribute.value_span, quoted),
+        _ => meant(
+            fault,
+            attribute.value_span,
+            None,
+            "register a handler of that name, or correct it",
+        ),
+    }
+}

@@ -1,0 +1,106 @@
+//! `unknown_outcome`: a condition waits for an outcome that no stage declares (rule C4).
+
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::condition::OUTCOME_WORDS;
+use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
+use crate::kind;
+use crate::model::EdgeIndex;
+use crate::text::Span;
+
+pub(crate) static CHECK: Check = Check {
+    code: "unknown_outcome",
+    severity: Severity::Warning,
+    summary: "a condition waits for an outcome that no stage declares",
+    source: "rule C4",
+    whole: true,
+    run,
+};
+
+/// What other tools say.
+const FOREIGN: &[(&str, &str)] = &[
+    ("failure", "fail"),
+    ("failed", "fail"),
+    ("error", "fail"),
+    ("ok", "success"),
+    ("pass", "success"),
+    ("passed", "success"),
+    ("succeeded", "success"),
+    ("partial", "partial_success"),
+];
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    if input.outcomes.too_many {
+        return;
+    }
+    let built_in = (1 << OUTCOME_WORDS.len()) - 1;
+    let mut once = Once::default();
+    for (at, edge) in input.edges_with(&[Known::Condition]) {
+        let mentioned = input.outcomes.mentioned(input.analysis.condition_id(at)) & !built_in;
+        let declared = input.outcomes.seen(edge.from).declared;
+        if mentioned & !declared == 0 {
+            continue;
+        }
+        let Some(attribute) = edge.attributes.get(Known::Condition) else {
+            continue;
+        };
+        if !once.first(attribute) {
+            continue;
+        }
+        let known = input.outcomes.list(declared | built_in);
+        for word in input.outcomes.list(mentioned & !declared) {
+            faults.push(fault(input, at, word, &known));
+        }
+    }
+}
+
+fn fault(input: &Input<'_>, at: EdgeIndex, word: &str, known: &[&str]) -> Diagnostic {
+    let edge = input.edge(at);
+    let (from, to) = (input.id(edge.from), input.id(edge.to));
+    let span = place(input, at, word);
+    let shown = crate::syntax::shorten(word);
+    let fault = Diagnostic::warning(
+        CHECK.code,
+        format!("no stage declares the outcome `{shown}`"),
+        span,
+    )
+    .label("unknown outcome")
+    .note(format!("the outcomes here are {}", known.join(", ")))
+    .edge(from, to);
+    let foreign = FOREIGN
+        .iter()
+        .find(|(theirs, _)| theirs.eq_ignore_ascii_case(word));
+    let near = foreign
+        .map(|(_, ours)| *ours)
+        .or_else(|| did_you_mean(word, known.iter().copied()));
+    match near {
+        Some(near) => fault.help(format!("did you mean `{near}`?")).fix(span, near),
+        None if input.kind(edge.from) == kind::CONDITIONAL => fault.help(format!(
+            "if a stage before `{from}` gives it, declare it there: `outcomes=\"{shown}\"`"
+        )),
+        None => fault.help(format!(
+            "if `{from}` gives it, declare it: `outcomes=\"{shown}\"`"
+        )),
+    }
+}
+
+/// Where the word stands in the condition.
+fn place(input: &Input<'_>, at: EdgeIndex, word: &str) -> Span {
+    let edge = input.edge(at);
+    let Some(attribute) = edge.attributes.get(Known::Condition) else {
+        return edge.span();
+    };
+    let text = attribute.value.as_str().unwrap_or_default();
+    let literal = |(at, _): &(usize, &str)| {
+        let before = text[..*at].trim_end_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+        let after = text[*at + word.len()..].chars().next();
+        before.ends_with('=') && !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    };
+    match text.match_indices(word).find(literal) {
+        Some((start, _)) => input
+            .analysis
+            .inside(attribute.value_span, start..start + word.len()),
+        None => attribute.value_span,
+    }
+}

@@ -1,0 +1,418 @@
+//! A graph as text that other programs draw, and what all pictures of a graph have in common.
+
+mod dot;
+mod mermaid;
+
+pub use dot::print_dot;
+pub use mermaid::print_mermaid;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::analysis::Analysis;
+use crate::attribute::{Attributes, Known};
+use crate::kind;
+use crate::model::{Edge, Graph, NodeIndex};
+use crate::text::Source;
+
+/// What a picture should show beside the graph itself.
+///
+/// ```
+/// use orchestra_graph::{NodeState, PictureOptions};
+/// let mut options = PictureOptions::default();
+/// options.states.insert("build".to_owned(), NodeState::Done);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PictureOptions {
+    /// How far nodes have come in a run, by id; nodes without a state are drawn as pending if any has one.
+    pub states: BTreeMap<String, NodeState>,
+    /// After how many characters labels are broken into lines.
+    pub wrap: usize,
+}
+
+impl Default for PictureOptions {
+    fn default() -> PictureOptions {
+        PictureOptions {
+            states: BTreeMap::new(),
+            wrap: 26,
+        }
+    }
+}
+
+/// How far a node has come in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodeState {
+    /// Not reached yet.
+    #[default]
+    Pending,
+    /// At work.
+    Running,
+    /// Succeeded.
+    Done,
+    /// Failed.
+    Failed,
+    /// Passed by.
+    Skipped,
+    /// Failed, and about to be tried again.
+    Retrying,
+}
+
+impl NodeState {
+    /// All states.
+    pub const ALL: [NodeState; 6] = [
+        NodeState::Pending,
+        NodeState::Running,
+        NodeState::Done,
+        NodeState::Failed,
+        NodeState::Skipped,
+        NodeState::Retrying,
+    ];
+
+    /// The word for it, such as `running`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            NodeState::Pending => "pending",
+            NodeState::Running => "running",
+            NodeState::Done => "done",
+            NodeState::Failed => "failed",
+            NodeState::Skipped => "skipped",
+            NodeState::Retrying => "retrying",
+        }
+    }
+
+    /// The colours that pictures use for it.
+    pub const fn paint(self) -> Paint {
+        match self {
+            NodeState::Pending => Paint::new("#ffffff", "#9aa4b2", "#374151"),
+            NodeState::Running => Paint::new("#dbeafe", "#1d4ed8", "#172554"),
+            NodeState::Done => Paint::new("#dcf5e5", "#1a7f46", "#0b3b20"),
+            NodeState::Failed => Paint::new("#fde2e1", "#c62828", "#5c1010"),
+            NodeState::Skipped => Paint::new("#f3f4f6", "#b6bec9", "#6b7280"),
+            NodeState::Retrying => Paint::new("#ffedd0", "#c2710c", "#5a3305"),
+        }
+    }
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A word that names no [`NodeState`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownState(pub String);
+
+impl fmt::Display for UnknownState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not the state of a node", self.0)
+    }
+}
+
+impl std::error::Error for UnknownState {}
+
+impl FromStr for NodeState {
+    type Err = UnknownState;
+
+    /// # Errors
+    /// The word names no state.
+    fn from_str(word: &str) -> Result<NodeState, UnknownState> {
+        let found = NodeState::ALL.into_iter().find(|state| state.word() == word);
+        found.ok_or_else(|| UnknownState(word.to_owned()))
+    }
+}
+
+/// The colours of a node, `#rrggbb`; the text can be read on the fill whatever lies around the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paint {
+    /// Inside.
+    pub fill: &'static str,
+    /// Outline.
+    pub line: &'static str,
+    /// Text.
+    pub text: &'static str,
+}
+
+impl Paint {
+    const fn new(fill: &'static str, line: &'static str, text: &'static str) -> Paint {
+        Paint { fill, line, text }
+    }
+}
+
+/// What a picture shows of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Face<'g> {
+    /// The shape: one that Graphviz knows.
+    pub shape: &'g str,
+    /// The lines of its label.
+    pub lines: Vec<String>,
+    /// Its colours.
+    pub paint: Paint,
+    /// Its state, where the picture shows a run.
+    pub state: Option<NodeState>,
+}
+
+/// What a picture shows of each node, in the order of the graph.
+///
+/// ```
+/// use orchestra_graph::{PictureOptions, Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default());
+/// let faces = print::faces(&loaded.graph, &PictureOptions::default());
+/// assert_eq!(faces[0].shape, "Mdiamond");
+/// ```
+pub fn faces<'g>(graph: &'g Graph, options: &PictureOptions) -> Vec<Face<'g>> {
+    // Start and exit may be known by their ids alone; the text is not needed to find them.
+    let nothing = Source::new("", "");
+    let analysis = Analysis::new(graph, &nothing);
+    let face = |(at, node): (NodeIndex, &'g crate::model::Node)| {
+        let kind = analysis.kind(at);
+        let state = match options.states.is_empty() {
+            true => None,
+            false => Some(options.states.get(&*node.id).copied().unwrap_or_default()),
+        };
+        let written = node.attributes.filled(Known::Shape);
+        let of_kind = || kind::shapes_of(kind).next().unwrap_or("box");
+        Face {
+            shape: written.filter(|shape| is_shape(shape)).unwrap_or_else(of_kind),
+            lines: wrap(node.label(), options.wrap),
+            paint: state.map_or_else(|| paint_of(kind), NodeState::paint),
+            state,
+        }
+    };
+    graph.indexed_nodes().map(face).collect()
+}
+
+fn paint_of(kind: &str) -> Paint {
+    const TEXT: &str = "#1f2937";
+    match kind {
+        kind::START => Paint::new("#e3f6ea", "#2f9e62", TEXT),
+        kind::EXIT => Paint::new("#e8ebf0", "#4b5563", TEXT),
+        kind::WAIT_HUMAN => Paint::new("#fff4d6", "#c98a12", TEXT),
+        kind::CONDITIONAL => Paint::new("#f3ecff", "#8457c9", TEXT),
+        kind::PARALLEL | kind::FAN_IN => Paint::new("#e2f5f8", "#1f8ea3", TEXT),
+        kind::TOOL => Paint::new("#f1f3f5", "#5f6b7a", TEXT),
+        kind::MANAGER_LOOP => Paint::new("#fdebf4", "#c2528b", TEXT),
+        kind::SUBPIPELINE => Paint::new("#fdefe3", "#c0703a", TEXT),
+        kind::CODERGEN => Paint::new("#eaf1ff", "#4c7bd9", TEXT),
+        _ => Paint::new("#f7f7f2", "#7c7a55", TEXT),
+    }
+}
+
+/// What stands at an edge: its label, and the condition under which it is taken.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { a -> b [label=Yes, condition=\"x=1\"] }"), &Default::default());
+/// assert_eq!(print::caption(&loaded.graph.edges[0], 20), ["Yes", "x=1"]);
+/// ```
+pub fn caption(edge: &Edge, width: usize) -> Vec<String> {
+    let attributes: &Attributes = &edge.attributes;
+    let condition = attributes
+        .filled(Known::Condition)
+        .or_else(|| attributes.filled(Known::ConditionValue))
+        .or_else(|| match attributes.text(Known::ConditionType) {
+            Some(word @ ("success" | "failure")) => Some(word),
+            _ => None,
+        });
+    [attributes.filled(Known::Label), condition]
+        .into_iter()
+        .flatten()
+        .flat_map(|text| wrap(text, width))
+        .collect()
+}
+
+/// Whether taking the edge is out of the ordinary: it restarts the run.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { a -> b [loop_restart=true] }"), &Default::default());
+/// assert!(print::is_restart(&loaded.graph.edges[0]));
+/// ```
+pub fn is_restart(edge: &Edge) -> bool {
+    edge.attributes.flag(Known::LoopRestart)
+}
+
+const MAX_LINES: usize = 8;
+
+/// Breaks a text into lines of about this many characters, at spaces where there are any, and at most eight.
+///
+/// ```
+/// assert_eq!(orchestra_graph::print::wrap("write the report", 10), ["write the", "report"]);
+/// ```
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(4);
+    let mut lines: Vec<String> = Vec::new();
+    for paragraph in text.trim().lines() {
+        let mut line = String::new();
+        let mut length = 0;
+        for word in paragraph.split_whitespace() {
+            let mut rest: Vec<char> = word.chars().filter(|c| !c.is_control()).take(2_000).collect();
+            if length > 0 && length + 1 + rest.len() > width {
+                lines.push(std::mem::take(&mut line));
+                length = 0;
+            }
+            // A word that is only a little too long is better whole.
+            while rest.len() > width + width / 2 {
+                let tail = rest.split_off(width);
+                lines.push(rest.into_iter().collect());
+                rest = tail;
+            }
+            if length > 0 {
+                line.push(' ');
+                length += 1;
+            }
+            length += rest.len();
+            line.extend(rest);
+            if lines.len() > MAX_LINES {
+                break;
+            }
+        }
+        lines.push(line);
+        if lines.len() > MAX_LINES {
+            lines.truncate(MAX_LINES);
+            if let Some(last) = lines.last_mut() {
+                last.push('\u{2026}');
+            }
+            break;
+        }
+    }
+    lines
+}
+
+/// The innermost subgraph that is drawn as a box: one that has a label, or a name that begins with `cluster`.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let text = "digraph { subgraph cluster_a { subgraph plain { x } } }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let inner = loaded.graph.nodes[0].subgraph;
+/// assert_eq!(print::cluster_around(&loaded.graph, inner), Some(0));
+/// ```
+pub fn cluster_around(graph: &Graph, subgraph: Option<u32>) -> Option<u32> {
+    let mut at = subgraph?;
+    loop {
+        let found = graph.subgraphs.get(at as usize)?;
+        if cluster_label(graph, at).is_some() {
+            return Some(at);
+        }
+        // Outer ones stand before inner ones, so this ends.
+        at = found.parent.filter(|parent| *parent < at)?;
+    }
+}
+
+/// What is written on the box of a subgraph; `None` where it is not drawn.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { subgraph cluster_a { x } }"), &Default::default());
+/// assert_eq!(print::cluster_label(&loaded.graph, 0), Some("a"));
+/// ```
+pub fn cluster_label(graph: &Graph, subgraph: u32) -> Option<&str> {
+    let subgraph = graph.subgraphs.get(subgraph as usize)?;
+    let of_name = || {
+        let name = subgraph.name.as_deref()?.strip_prefix("cluster")?;
+        Some(name.trim_matches(['_', '-', ' ']))
+    };
+    match subgraph.label.as_deref().filter(|label| !label.trim().is_empty()) {
+        Some(label) => Some(label),
+        None => of_name(),
+    }
+}
+
+/// The boxes of subgraphs with their nodes, outer ones before inner ones.
+pub(crate) struct Clusters {
+    /// Box and its direct nodes, for the top (`None`) and each drawn subgraph.
+    pub(crate) nodes: BTreeMap<Option<u32>, Vec<NodeIndex>>,
+    /// Boxes directly inside a box.
+    pub(crate) children: BTreeMap<Option<u32>, Vec<u32>>,
+}
+
+impl Clusters {
+    pub(crate) fn of(graph: &Graph) -> Clusters {
+        let mut clusters = Clusters {
+            nodes: BTreeMap::new(),
+            children: BTreeMap::new(),
+        };
+        for (at, node) in graph.indexed_nodes() {
+            let around = cluster_around(graph, node.subgraph);
+            clusters.nodes.entry(around).or_default().push(at);
+        }
+        for (at, subgraph) in graph.subgraphs.iter().enumerate() {
+            let at = at as u32;
+            if cluster_label(graph, at).is_some() {
+                let around = cluster_around(graph, subgraph.parent);
+                clusters.children.entry(around).or_default().push(at);
+            }
+        }
+        clusters
+    }
+}
+
+fn is_shape(shape: &str) -> bool {
+    SHAPES.binary_search(&shape).is_ok()
+}
+
+/// The polygon shapes of Graphviz whose labels stand inside.
+const SHAPES: &[&str] = &[
+    "Mcircle",
+    "Mdiamond",
+    "Msquare",
+    "box",
+    "box3d",
+    "cds",
+    "circle",
+    "component",
+    "cylinder",
+    "diamond",
+    "doublecircle",
+    "doubleoctagon",
+    "egg",
+    "ellipse",
+    "folder",
+    "hexagon",
+    "house",
+    "invhouse",
+    "invtrapezium",
+    "invtriangle",
+    "larrow",
+    "lpromoter",
+    "none",
+    "note",
+    "octagon",
+    "oval",
+    "parallelogram",
+    "pentagon",
+    "plain",
+    "plaintext",
+    "rarrow",
+    "rect",
+    "rectangle",
+    "septagon",
+    "square",
+    "star",
+    "tab",
+    "trapezium",
+    "triangle",
+    "tripleoctagon",
+    "underline",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_sorted() {
+        assert!(SHAPES.is_sorted());
+    }
+
+    #[test]
+    fn wrapping_breaks_long_words_and_keeps_line_ends() {
+        assert_eq!(wrap("", 10), Vec::<String>::new());
+        assert_eq!(wrap("a\nb\u{0}c", 10), ["a", "bc"]);
+        assert_eq!(wrap(&"x".repeat(25), 10), ["x".repeat(10), "x".repeat(15)]);
+        assert_eq!(wrap(&"word ".repeat(100_000), 10).len(), MAX_LINES);
+        assert_eq!(wrap(&"x".repeat(1 << 20), 0).len(), MAX_LINES);
+    }
+}

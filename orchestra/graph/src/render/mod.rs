@@ -1,0 +1,79 @@
+//! Diagnostics as text for people, as one line each, and as JSON objects.
+
+mod clip;
+#[cfg(feature = "serde")]
+mod json;
+mod text;
+
+#[cfg(feature = "serde")]
+pub use json::{DiagnosticObject, FixObject, PlaceObject, json, objects};
+pub use text::{Style, concise, concise_one, text, text_one};
+
+use crate::text::{Position, Source};
+
+/// Turns offsets into positions and counts the characters of a long line only once, if asked in rising order.
+struct Places<'s> {
+    source: &'s Source,
+    /// Line, offset and column of the last answer.
+    last: (u32, usize, u32),
+}
+
+impl<'s> Places<'s> {
+    fn new(source: &'s Source) -> Places<'s> {
+        Places {
+            source,
+            last: (0, 0, 0),
+        }
+    }
+
+    fn position(&mut self, offset: u32) -> Position {
+        let (line, range) = self.source.line_around(offset);
+        let text = self.source.text();
+        let mut end = (offset as usize).min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (from, before) = match self.last {
+            (last_line, at, column) if last_line == line && at <= end => (at, column),
+            _ => (range.start, 1),
+        };
+        let column = before + text.get(from..end).map_or(0, |text| text.chars().count()) as u32;
+        // A place before the last one must not make those behind it be counted anew.
+        if self.last.0 != line || self.last.1 < end {
+            self.last = (line, end, column);
+        }
+        Position { line, column }
+    }
+}
+
+/// Marks a stand-in in rendered text; it is not shown as itself, so no other text can hold it.
+const SLOT: char = '\u{e000}';
+
+/// What is shown for a character that would move, hide or reorder text; `None` where it is shown as it is.
+fn visible(character: char) -> Option<char> {
+    match character {
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + character as u32),
+        '\u{7f}' => Some('\u{2421}'),
+        '\u{80}'..='\u{9f}'
+        | '\u{ad}'
+        | '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | SLOT
+        | '\u{feff}' => Some('\u{fffd}'),
+        _ => None,
+    }
+}
+
+/// A message with control characters made visible; line ends stay where the caller can show several lines.
+fn readable(text: &str, lines: bool) -> String {
+    text.chars()
+        .map(|character| match character {
+            '\n' if lines => character,
+            '\n' | '\t' => ' ',
+            _ => visible(character).unwrap_or(character),
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! Where everything stands: the layered layout of the crate dagre, on a thread of its own.
+
+use std::thread;
+
+use dagre::graph::{Graph as Placing, GraphOptions};
+use dagre::{EdgeLabel, LayoutOptions, NodeLabel, RankDir, Ranker};
+use orchestra_graph::print::{cluster_around, cluster_label};
+use orchestra_graph::{Graph, NodeIndex};
+
+use crate::PictureError;
+use crate::order;
+use crate::shape::{Point, at};
+
+const MAX_NODES: usize = 2_000;
+const MAX_EDGES: usize = 4_000;
+/// Above this the better but slower ranking takes too long.
+const MAX_EXACT: usize = 3_000;
+/// How many layers the edges of a large graph may cross together; the longest of them are drawn straight then.
+const MAX_CROSSED: usize = 1_500;
+/// The layout recurses along paths.
+const STACK: usize = 256 << 20;
+
+/// Sizes of what is to be placed.
+pub(crate) struct Sizes {
+    pub(crate) nodes: Vec<(f64, f64)>,
+    /// The captions of edges; zero where there is none.
+    pub(crate) captions: Vec<(f64, f64)>,
+}
+
+/// Places of everything.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// Centres of nodes.
+    pub(crate) nodes: Vec<Point>,
+    pub(crate) edges: Vec<Route>,
+    /// Drawn subgraphs with corner and size, outer ones first.
+    pub(crate) clusters: Vec<(u32, Point, Point)>,
+}
+
+/// The way of an edge between its nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Route {
+    /// From border to border of the rectangles around the nodes.
+    pub(crate) points: Vec<Point>,
+    /// The middle of the caption.
+    pub(crate) caption: Option<Point>,
+}
+
+/// Places a graph.
+pub(crate) fn place(graph: &Graph, sizes: &Sizes) -> Result<Places, PictureError> {
+    let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
+    if nodes > MAX_NODES || edges > MAX_EDGES {
+        return Err(PictureError::TooLarge { nodes, edges });
+    }
+    if nodes == 0 {
+        return Ok(Places::default());
+    }
+    // A deep graph needs a deep stack, and a fault of the layout must not end the caller.
+    let routed = routed(graph);
+    let attempt = |clusters: bool| {
+        thread::scope(|scope| {
+            let builder = thread::Builder::new().stack_size(STACK);
+            let run = builder
+                .spawn_scoped(scope, || placed(graph, sizes, clusters, &routed))
+                .ok()?;
+            run.join().ok().flatten()
+        })
+    };
+    attempt(true)
+        .or_else(|| attempt(false))
+        .ok_or(PictureError::Layout)
+}
+
+fn placed(graph: &Graph, sizes: &Sizes, clusters: bool, routed: &[bool]) -> Option<Places> {
+    let mut placing: Placing<NodeLabel, EdgeLabel> = Placing::with_options(GraphOptions {
+        directed: true,
+        multigraph: true,
+        compound: true,
+    });
+    for (index, (width, height)) in sizes.nodes.iter().enumerate() {
+        let label = NodeLabel {
+            width: *width,
+            height: *height,
+            ..NodeLabel::default()
+        };
+        placing.set_node(node_name(index), Some(label));
+    }
+    if clusters {
+        set_clusters(graph, &mut placing);
+    }
+    let edges = graph.edges.iter().zip(&sizes.captions).zip(routed);
+    for (index, ((edge, (width, height)), routed)) in edges.enumerate() {
+        if !routed {
+            continue;
+        }
+        let label = EdgeLabel {
+            width: *width,
+            height: *height,
+            labelpos: dagre::layout::types::LabelPos::Center,
+            ..EdgeLabel::default()
+        };
+        let (from, to) = (node_name(edge.from.at()), node_name(edge.to.at()));
+        placing.set_edge(from, to, Some(label), Some(&index.to_string()));
+    }
+    dagre::layout(&mut placing, Some(options(graph)));
+    collect(graph, &placing)
+}
+
+/// Which edges the layout finds a way for: all, unless they would make it take too long.
+fn routed(graph: &Graph) -> Vec<bool> {
+    let ranks = order::ranks(graph, &order::back_edges(graph));
+    let span = |index: usize| {
+        let edge = &graph.edges[index];
+        ranks[edge.from.at()].abs_diff(ranks[edge.to.at()])
+    };
+    let mut shortest_first: Vec<usize> = (0..graph.edges.len()).collect();
+    shortest_first.sort_by_key(|index| span(*index));
+    let mut routed = vec![true; graph.edges.len()];
+    let mut reached = vec![false; graph.nodes.len()];
+    let mut crossed = 0;
+    for index in shortest_first {
+        crossed += span(index).max(1);
+        // One short edge into each node keeps the layers together.
+        let first = !std::mem::replace(&mut reached[graph.edges[index].to.at()], true);
+        routed[index] = crossed <= MAX_CROSSED || (first && span(index) <= 1);
+    }
+    routed
+}
+
+fn options(graph: &Graph) -> LayoutOptions {
+    let rankdir = graph
+        .attributes
+        .find("rankdir")
+        .map(|attribute| attribute.value.to_string());
+    LayoutOptions {
+        rankdir: match rankdir.as_deref() {
+            Some("LR") => RankDir::LR,
+            Some("RL") => RankDir::RL,
+            Some("BT") => RankDir::BT,
+            _ => RankDir::TB,
+        },
+        nodesep: 34.0,
+        ranksep: 44.0,
+        edgesep: 16.0,
+        ranker: match graph.nodes.len() + graph.edges.len() {
+            0..MAX_EXACT => Ranker::NetworkSimplex,
+            _ => Ranker::TightTree,
+        },
+        ..LayoutOptions::default()
+    }
+}
+
+fn node_name(index: usize) -> String {
+    format!("n{index}")
+}
+
+fn cluster_name(subgraph: u32) -> String {
+    format!("c{subgraph}")
+}
+
+/// Boxes with at least one node; an empty one has no place.
+fn set_clusters(graph: &Graph, placing: &mut Placing<NodeLabel, EdgeLabel>) {
+    for (index, node) in graph.indexed_nodes() {
+        let mut inside = node_name(index.at());
+        let mut around = cluster_around(graph, node.subgraph);
+        while let Some(cluster) = around {
+            let name = cluster_name(cluster);
+            let known = placing.has_node(&name);
+            if !known {
+                placing.set_node(name.clone(), Some(NodeLabel::default()));
+            }
+            placing.set_parent(&inside, Some(&name));
+            if known {
+                break;
+            }
+            let parent = graph
+                .subgraphs
+                .get(cluster as usize)
+                .and_then(|subgraph| subgraph.parent);
+            around = cluster_around(graph, parent);
+            inside = name;
+        }
+    }
+}
+
+fn collect(graph: &Graph, placing: &Placing<NodeLabel, EdgeLabel>) -> Option<Places> {
+    let centre = |name: &str| {
+        let label = placing.node(name)?;
+        Some((at(label.x?, label.y?), at(label.width, label.height)))
+    };
+    let mut places = Places::default();
+    for index in 0..graph.nodes.len() {
+        let (middle, _) = centre(&node_name(index))?;
+        places.nodes.push(middle);
+    }
+    for (index, edge) in graph.edges.iter().enumerate() {
+        let name = |node: NodeIndex| node_name(node.at());
+        let found = placing.edge(&name(edge.from), &name(edge.to), Some(&index.to_string()));
+        let Some(label) = found else {
+            let ends = [edge.from, edge.to].map(|node| places.nodes.get(node.at()));
+            let middle = ends[0].zip(ends[1]).map(|(from, to)| (*from + *to) * 0.5);
+            places.edges.push(Route {
+                points: Vec::new(),
+                caption: middle,
+            });
+            continue;
+        };
+        places.edges.push(Route {
+            points: label.points.iter().map(|point| at(point.x, point.y)).collect(),
+            caption: label.x.zip(label.y).map(|(x, y)| at(x, y)),
+        });
+    }
+    for subgraph in 0..graph.subgraphs.len() as u32 {
+        if cluster_label(graph, subgraph).is_none() {
+            continue;
+        }
+        if let Some((middle, size)) = centre(&cluster_name(subgraph)) {
+            places.clusters.push((subgraph, middle - size * 0.5, size));
+        }
+    }
+    let finite = |point: &Point| point.x.is_finite() && point.y.is_finite();
+    let sound =
+        places.nodes.iter().all(finite) && places.edges.iter().all(|route| route.points.iter().all(finite));
+    sound.then_some(places)
+}

@@ -1,0 +1,68 @@
+//! Pictures of pipelines: SVG, with or without Graphviz, and text for terminals.
+//!
+//! ```
+//! use orchestra_graph::{PictureOptions, Source, load};
+//! let loaded = load(Source::new("a.dot", "digraph a { start -> work -> exit }"), &Default::default());
+//! let svg = orchestra_picture::svg(&loaded.graph, &PictureOptions::default())?;
+//! assert!(svg.starts_with("<svg "));
+//! # Ok::<(), orchestra_picture::PictureError>(())
+//! ```
+
+mod graphviz;
+mod layout;
+mod measure;
+mod order;
+mod shape;
+mod svg;
+mod text;
+
+use std::time::Duration;
+
+pub use graphviz::svg_by_graphviz;
+pub use svg::svg;
+pub use text::text;
+
+use orchestra_graph::{Graph, PictureOptions, print_dot};
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PictureError {
+    /// The graph has more nodes or edges than a picture can show.
+    #[error("{nodes} nodes and {edges} edges are too many for a picture")]
+    TooLarge {
+        /// Nodes of the graph.
+        nodes: usize,
+        /// Edges of the graph.
+        edges: usize,
+    },
+    /// The nodes could not be placed.
+    #[error("the nodes of the graph could not be placed")]
+    Layout,
+    /// The program `dot` is not installed, or cannot be started.
+    #[error("the program `dot` of Graphviz cannot be started")]
+    NoGraphviz(#[source] std::io::Error),
+    /// The program `dot` failed.
+    #[error("the program `dot` of Graphviz failed: {0}")]
+    Graphviz(String),
+    /// The program `dot` took too long and was ended.
+    #[error("the program `dot` of Graphviz was ended after {0:?}")]
+    TimedOut(Duration),
+}
+
+const GRAPHVIZ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An SVG drawn by Graphviz where it is installed and does its work in time, else by [`svg`].
+///
+/// # Errors
+/// As [`svg`].
+///
+/// ```
+/// use orchestra_graph::{PictureOptions, Source, load};
+/// let loaded = load(Source::new("a.dot", "digraph a { start -> exit }"), &Default::default());
+/// assert!(orchestra_picture::best_svg(&loaded.graph, &PictureOptions::default())?.contains("<svg"));
+/// # Ok::<(), orchestra_picture::PictureError>(())
+/// ```
+pub fn best_svg(graph: &Graph, options: &PictureOptions) -> Result<String, PictureError> {
+    svg_by_graphviz(&print_dot(graph, options), GRAPHVIZ_TIMEOUT).or_else(|_| svg(graph, options))
+}

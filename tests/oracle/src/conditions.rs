@@ -1,0 +1,282 @@
+//! Conditions by the letter of rules C1-C5: read and answered in one pass over the text, without a tree.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// What a condition may ask about.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The outcome word of the stage that ran last.
+    pub outcome: String,
+    /// The label that it prefers.
+    pub preferred_label: String,
+    /// Why it failed.
+    pub failure_reason: String,
+    /// The node at which the run stands.
+    pub current_node: String,
+    /// The stage that ran last.
+    pub last_stage: String,
+    /// The run's context.
+    pub context: BTreeMap<String, Value>,
+}
+
+impl Seen {
+    /// The plain text of a key; empty where it is missing (rule C3).
+    pub fn text(&self, key: &str) -> String {
+        match self.own(key) {
+            Some(own) => own.to_owned(),
+            None => self.value(key).map(plain).unwrap_or_default(),
+        }
+    }
+
+    /// A fact of the stage itself; the context cannot hide it.
+    fn own(&self, key: &str) -> Option<&str> {
+        match key {
+            "outcome" => Some(&self.outcome),
+            "preferred_label" => Some(&self.preferred_label),
+            "failure_reason" => Some(&self.failure_reason),
+            "current_node" => Some(&self.current_node),
+            "last_stage" => Some(&self.last_stage),
+            _ => None,
+        }
+    }
+
+    /// The value of a key of the context: `context.x` as `context.x`, then as `x` (rule C3).
+    fn value(&self, key: &str) -> Option<&Value> {
+        match (self.context.get(key), key.strip_prefix("context.")) {
+            (Some(value), _) => Some(value),
+            (None, Some(short)) => self.context.get(short),
+            (None, None) => None,
+        }
+    }
+
+    /// A clause.
+    pub fn clause(&self, key: &str, operator: &str, literal: &str) -> bool {
+        let text = self.text(key);
+        let numbers = number(&text).zip(number(literal));
+        match operator {
+            "" => !["", "false", "0"].contains(&text.as_str()),
+            "=" => text == literal,
+            "!=" => text != literal,
+            "<" => numbers.is_some_and(|(left, right)| left < right),
+            "<=" => numbers.is_some_and(|(left, right)| left <= right),
+            ">" => numbers.is_some_and(|(left, right)| left > right),
+            ">=" => numbers.is_some_and(|(left, right)| left >= right),
+            "contains" => match self.value(key) {
+                Some(Value::Array(items)) if self.own(key).is_none() => {
+                    items.iter().any(|item| plain(item) == literal)
+                }
+                _ => text.contains(literal),
+            },
+            "matches" => matches(literal, &text),
+            other => panic!("the operator `{other}` is not in the rules"),
+        }
+    }
+}
+
+/// The text of a value as conditions compare it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A number in digits, with sign, point and exponent; nothing else is one.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    if text.chars().any(|c| !"0123456789+-.eE".contains(c)) {
+        return None;
+    }
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Whether a condition holds; the text must be one.
+pub fn holds(text: &str, seen: &Seen) -> bool {
+    let chars: Vec<char> = text.chars().collect();
+    let mut reader = Reader {
+        chars: &chars,
+        at: 0,
+        seen,
+    };
+    reader.blanks();
+    if reader.at == chars.len() {
+        return true;
+    }
+    let answer = reader.or();
+    assert_eq!(reader.at, chars.len(), "text is left over in `{text}`");
+    answer
+}
+
+struct Reader<'a> {
+    chars: &'a [char],
+    at: usize,
+    seen: &'a Seen,
+}
+
+impl Reader<'_> {
+    fn blanks(&mut self) {
+        while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
+            self.at += 1;
+        }
+    }
+
+    /// Takes a sign, and the blanks behind it.
+    fn sign(&mut self, sign: &str) -> bool {
+        let length = sign.chars().count();
+        let found = self
+            .chars
+            .get(self.at..self.at + length)
+            .is_some_and(|found| found.iter().copied().eq(sign.chars()));
+        if found {
+            self.at += length;
+            self.blanks();
+        }
+        found
+    }
+
+    fn or(&mut self) -> bool {
+        let mut answer = self.and();
+        while self.sign("||") {
+            answer |= self.and();
+        }
+        answer
+    }
+
+    fn and(&mut self) -> bool {
+        let mut answer = self.not();
+        while self.sign("&&") {
+            // A clause that is empty says nothing.
+            if self.at < self.chars.len() {
+                answer &= self.not();
+            }
+        }
+        answer
+    }
+
+    fn not(&mut self) -> bool {
+        if self.sign("!") {
+            return !self.not();
+        }
+        if self.sign("(") {
+            let answer = self.or();
+            assert!(self.sign(")"), "a parenthesis stays open");
+            return answer;
+        }
+        let key = self.run(|c| c.is_alphanumeric() || "._-:".contains(c));
+        self.blanks();
+        for operator in ["!=", "<=", ">=", "=", "<", ">", "contains", "matches"] {
+            if self.sign(operator) {
+                let literal = self.literal();
+                return self.seen.clause(&key, operator, &literal);
+            }
+        }
+        self.seen.clause(&key, "", "")
+    }
+
+    fn literal(&mut self) -> String {
+        let first = self.chars.get(self.at).copied();
+        if let Some(quote @ ('"' | '\'')) = first {
+            self.at += 1;
+            let text = self.run(|c| c != quote);
+            self.at += 1;
+            self.blanks();
+            return text;
+        }
+        self.run(|c| !"&|()!=<>".contains(c)).trim().to_owned()
+    }
+
+    fn run(&mut self, fits: impl Fn(char) -> bool) -> String {
+        let start = self.at;
+        while self.chars.get(self.at).is_some_and(|c| fits(*c)) {
+            self.at += 1;
+        }
+        self.chars[start..self.at].iter().collect()
+    }
+}
+
+/// Whether a pattern matches somewhere in a text. Knows `^`, `$`, `.`, `[a-z]` and the repeats `*`, `+`, `?`:
+/// as much as the generator writes, in the plainest way that there is.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    match pattern.split_first() {
+        Some(('^', rest)) => here(rest, &text),
+        _ => (0..=text.len()).any(|start| here(&pattern, &text[start..])),
+    }
+}
+
+fn here(pattern: &[char], text: &[char]) -> bool {
+    let Some(first) = pattern.first() else {
+        return true;
+    };
+    if *first == '$' && pattern.len() == 1 {
+        return text.is_empty();
+    }
+    let length = match first {
+        '[' => 1 + pattern.iter().position(|c| *c == ']').expect("a class is closed"),
+        _ => 1,
+    };
+    let (atom, rest) = pattern.split_at(length);
+    let (least, most) = match rest.first() {
+        Some('*') => (0, text.len()),
+        Some('+') => (1, text.len()),
+        Some('?') => (0, 1),
+        _ => (1, 1),
+    };
+    let behind = if (least, most) == (1, 1) && rest.first() != Some(&'+') {
+        rest
+    } else {
+        &rest[1..]
+    };
+    let fitting = text.iter().take(most).take_while(|c| fits(atom, **c)).count();
+    (least..=fitting).any(|count| here(behind, &text[count..]))
+}
+
+fn fits(atom: &[char], c: char) -> bool {
+    match atom {
+        ['.'] => c != '\n',
+        ['[', inner @ .., ']'] => {
+            let mut inner = inner;
+            while let [low, rest @ ..] = inner {
+                if let ['-', high, behind @ ..] = rest {
+                    if (*low..=*high).contains(&c) {
+                        return true;
+                    }
+                    inner = behind;
+                } else if *low == c {
+                    return true;
+                } else {
+                    inner = rest;
+                }
+            }
+            false
+        }
+        [literal] => *literal == c,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_small_matcher_knows_its_signs() {
+        for (pattern, text, expected) in [
+            ("^v[0-9]+$", "v12", true),
+            ("^v[0-9]+$", "v", false),
+            ("b.*d", "abcd", true),
+            ("a?b$", "ab", true),
+            ("^a?b$", "cb", false),
+            ("[a-cx]y", "xy", true),
+            ("^$", "", true),
+            ("x*", "", true),
+            ("ab+", "a", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} on {text}");
+        }
+    }
+}

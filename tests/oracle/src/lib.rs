@@ -1,0 +1,60 @@
+//! A second opinion on the rules of routing (R1-R8, R10, R11) and of conditions (C1-C5).
+//!
+//! [`reference`] walks a pipeline by the letter of the rules, slowly and plainly; [`conditions`] does the same for
+//! the condition language. Neither calls the router, the conditions or the labels of `orchestra-graph`, so a
+//! mistake there is not repeated here. [`generate`] makes graphs and scripts at random, [`driver`] runs the real
+//! machine by the same scripts, and both give a [`Trace`] that must be equal.
+//!
+//! `ORACLE_CASES` and `ORACLE_SEED` make the random tests longer or start them elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod conditions;
+pub mod description;
+pub mod driver;
+pub mod generate;
+pub mod random;
+pub mod reference;
+pub mod shrink;
+mod trace;
+
+pub use description::{Graph, Script, ScriptedOutcome};
+pub use driver::trace_of;
+pub use generate::{Case, cases, graphs};
+pub use trace::{End, Step, Trace, Way};
+
+use orchestra_graph::{LoadOptions, Pipeline, Source, load};
+
+/// Loads a pipeline; the error is what the loader reports.
+///
+/// # Errors
+/// The messages of the errors, one a line.
+pub fn load_pipeline(dot: &str) -> Result<Pipeline, String> {
+    let loaded = load(Source::new("oracle.dot", dot), &LoadOptions::default());
+    let told = || {
+        let errors = loaded
+            .report
+            .errors()
+            .map(|fault| format!("{}: {}", fault.code, fault.message));
+        errors.collect::<Vec<_>>().join("\n")
+    };
+    loaded.pipeline().ok_or_else(told)
+}
+
+/// The first seed of a random test: `ORACLE_SEED`, else the one given.
+pub fn seed(default: u64) -> u64 {
+    environment("ORACLE_SEED").unwrap_or(default)
+}
+
+/// How many cases a random test takes: `ORACLE_CASES`, else the number given.
+pub fn case_count(default: usize) -> usize {
+    environment("ORACLE_CASES").map_or(default, |cases| cases as usize)
+}
+
+fn environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} must be a whole number, not `{text}`")),
+    )
+}
