@@ -12,7 +12,7 @@
 //!     pub mod release = digraph release {
 //!         goal = "Ship the release"
 //!         start  -> review
-//!         review [type="review.run", strictness=3]
+//!         review [type="review.run", strictness=3, outcomes="approved,rejected"]
 //!         review -> ship   [condition="outcome=approved"]
 //!         review -> exit   [condition="outcome!=approved"]
 //!         ship   [type="ship.run", target="production", timeout=15m]

@@ -302,8 +302,8 @@ impl<T> Argument<T> {
     ///
     /// # Errors
     /// The outcome of a stage whose attributes do not fit.
-    pub fn read(&self, stage: &StageContext) -> Result<T, Outcome> {
-        (self.read)(stage).map_err(|error| Outcome::fail_terminal(error.to_string()))
+    pub fn read(&self, stage: &StageContext) -> Result<T, Box<Outcome>> {
+        (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string())))
     }
 }
 

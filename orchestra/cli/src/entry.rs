@@ -42,7 +42,11 @@ impl Entry {
             let start = with_options(engine.start(binding.clone(), handlers()), options);
             Box::pin(async move { start.await })
         });
-        Entry { name: name.to_owned(), pipeline, start }
+        Entry {
+            name: name.to_owned(),
+            pipeline,
+            start,
+        }
     }
 
     /// An entry of a bound pipeline whose handlers have a default.
@@ -64,7 +68,11 @@ impl Entry {
         self.pipeline
     }
 
-    pub(crate) async fn start(&self, engine: &Engine, options: StartOptions) -> Result<RunHandle, StartError> {
+    pub(crate) async fn start(
+        &self,
+        engine: &Engine,
+        options: StartOptions,
+    ) -> Result<RunHandle, StartError> {
         (self.start)(engine, options).await
     }
 }

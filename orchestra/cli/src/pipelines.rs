@@ -32,11 +32,17 @@ impl Pipelines {
                 });
             }
         }
-        let options =
-            LoadOptions { deny: lints.deny.clone(), allow: lints.allow.clone(), ..LoadOptions::default() };
+        let options = LoadOptions {
+            deny: lints.deny.clone(),
+            allow: lints.allow.clone(),
+            ..LoadOptions::default()
+        };
         if let Some(entry) = self.entry(name) {
             let pipeline = entry.pipeline();
-            return Ok(load(Source::new(pipeline.file.as_ref(), pipeline.source.as_ref()), &options));
+            return Ok(load(
+                Source::new(pipeline.file.as_ref(), pipeline.source.as_ref()),
+                &options,
+            ));
         }
         let shown = name.replace('\\', "/");
         match std::fs::read(name) {
@@ -55,11 +61,22 @@ impl Pipelines {
             return fault.help(format!("the compiled pipelines are {}", names.join(", ")));
         }
         let path = Path::new(name);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let siblings: Vec<String> = std::fs::read_dir(folder)
-            .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+            .map(|entries| {
+                entries
+                    .flatten()
+                    .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                    .collect()
+            })
             .unwrap_or_default();
-        let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        let file = path
+            .file_name()
+            .map(|file| file.to_string_lossy().into_owned())
+            .unwrap_or_default();
         match did_you_mean(&file, siblings.iter().map(String::as_str)) {
             Some(near) => fault.help(format!("did you mean `{}`?", folder.join(near).display())),
             None => fault,

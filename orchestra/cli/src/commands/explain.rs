@@ -16,7 +16,12 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
                     "schema": "orchestra.rule/1", "code": rule.code, "severity": rule.severity.word(), "summary": rule.summary,
                 }));
             } else {
-                terminal.result(&format!("{:<30} {:<8} {}", rule.code, rule.severity.word(), rule.summary));
+                terminal.result(&format!(
+                    "{:<30} {:<8} {}",
+                    rule.code,
+                    rule.severity.word(),
+                    rule.summary
+                ));
             }
         }
         return Ok(Exit::Ok);

@@ -23,13 +23,23 @@ pub(crate) fn run(
 ) -> Result<Exit, CliError> {
     let loaded = pipelines.load(&args.file, &args.lints)?;
     if !(terminal.quiet && !loaded.report.has_errors()) {
-        print_report(terminal, &loaded.report, if terminal.json { Format::Json } else { Format::Text });
+        print_report(
+            terminal,
+            &loaded.report,
+            if terminal.json { Format::Json } else { Format::Text },
+        );
     }
-    let Some(pipeline) = loaded.pipeline() else { return Ok(Exit::Invalid) };
+    let Some(pipeline) = loaded.pipeline() else {
+        return Ok(Exit::Invalid);
+    };
     let nodes: Vec<&str> = pipeline.nodes.iter().map(|node| &*node.id).collect();
     let script = script(args, &nodes)?;
     let options = StartOptions {
-        params: args.set.iter().map(|pair| assignment(pair)).collect::<Result<_, _>>()?,
+        params: args
+            .set
+            .iter()
+            .map(|pair| assignment(pair))
+            .collect::<Result<_, _>>()?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
         max_time: args.max_time.as_deref().map(max_time).transpose()?,
@@ -117,8 +127,17 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
 }
 
 fn start_error(error: StartError) -> CliError {
-    let exit = if error.is_credentials() { Exit::Credentials } else { Exit::Invalid };
-    CliError { exit, code: error.code(), message: error.to_string(), help: error.help() }
+    let exit = if error.is_credentials() {
+        Exit::Credentials
+    } else {
+        Exit::Invalid
+    };
+    CliError {
+        exit,
+        code: error.code(),
+        message: error.to_string(),
+        help: error.help(),
+    }
 }
 
 /// The simulation that the options ask for; none where they do not.
@@ -127,17 +146,28 @@ fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
     match args.simulate.as_deref() {
         None if args.outcome.is_empty() => return Ok(None),
         None => {
-            return Err(CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
-                .help("add `--simulate`"));
+            return Err(
+                CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
+                    .help("add `--simulate`"),
+            );
         }
         Some("") => {}
         Some(file) => outcomes = script::read(file)?,
     }
     for text in &args.outcome {
-        let (node, words) = text.split_once('=').filter(|(_, words)| !words.is_empty()).ok_or_else(|| {
-            CliError::usage("outcome_form", format!("`{text}` is not of the form NODE=WORD[,WORD]"))
-        })?;
-        let words = words.split(',').map(|word| script::outcome_of_word(word.trim())).collect();
+        let (node, words) = text
+            .split_once('=')
+            .filter(|(_, words)| !words.is_empty())
+            .ok_or_else(|| {
+                CliError::usage(
+                    "outcome_form",
+                    format!("`{text}` is not of the form NODE=WORD[,WORD]"),
+                )
+            })?;
+        let words = words
+            .split(',')
+            .map(|word| script::outcome_of_word(word.trim()))
+            .collect();
         outcomes.insert(node.to_owned(), words);
     }
     for node in outcomes.keys() {
