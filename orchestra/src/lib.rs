@@ -12,7 +12,7 @@
 //!     pub mod release = digraph release {
 //!         goal = "Ship the release"
 //!         start  -> review
-//!         review [type="review.run", strictness=3]
+//!         review [type="review.run", strictness=3, outcomes="approved,rejected"]
 //!         review -> ship   [condition="outcome=approved"]
 //!         review -> exit   [condition="outcome!=approved"]
 //!         ship   [type="ship.run", target="production", timeout=15m]
@@ -71,7 +71,7 @@ mod main_macro;
 pub use orchestra_graph as graph;
 
 #[cfg(feature = "macros")]
-pub use compiled::{Transition, Transitions, UnknownNode};
+pub use compiled::{Answer, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
