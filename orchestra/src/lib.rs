@@ -65,6 +65,8 @@
 pub mod __private;
 #[cfg(feature = "macros")]
 mod compiled;
+#[cfg(feature = "cli")]
+mod main_macro;
 
 pub use orchestra_graph as graph;
 

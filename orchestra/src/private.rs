@@ -25,6 +25,9 @@ pub use orchestra_graph::table::{
 };
 pub use orchestra_graph::{NodeIndex, Position, Readable};
 
+#[cfg(feature = "cli")]
+pub use orchestra_cli as cli;
+
 use crate::compiled::UnknownNode;
 
 /// A text.

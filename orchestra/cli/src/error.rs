@@ -31,7 +31,12 @@ pub(crate) struct CliError {
 
 impl CliError {
     pub(crate) fn usage(code: &'static str, message: impl Into<String>) -> CliError {
-        CliError { exit: Exit::Usage, code, message: message.into(), help: None }
+        CliError {
+            exit: Exit::Usage,
+            code,
+            message: message.into(),
+            help: None,
+        }
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> CliError {

@@ -34,12 +34,19 @@ pub fn main(entries: Vec<Entry>) -> ExitCode {
         let names: Vec<&str> = entries.iter().map(Entry::name).collect();
         command = command.before_help(format!("Compiled pipelines: {}", names.join(", ")));
     }
-    let cli = match command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let cli = match command
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+    {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output, misuse to standard error; a closed pipe is no fault.
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Ok.into()
+            };
         }
     };
     let terminal = Terminal::new(&cli.common);
@@ -51,7 +58,10 @@ pub fn main(entries: Vec<Entry>) -> ExitCode {
                     "schema": "orchestra.error/1", "code": error.code, "message": error.message, "help": error.help,
                 }));
             }
-            terminal.say(&format!("{}: {error}", terminal.paint(Paint::Bad, &format!("error[{}]", error.code))));
+            terminal.say(&format!(
+                "{}: {error}",
+                terminal.paint(Paint::Bad, &format!("error[{}]", error.code))
+            ));
             if let Some(help) = &error.help {
                 terminal.say(&format!("  help: {help}"));
             }
@@ -63,6 +73,9 @@ pub fn main(entries: Vec<Entry>) -> ExitCode {
 /// The name under which the program was called.
 fn program() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&path).file_stem().map(|name| name.to_string_lossy().into_owned());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "orchestra".to_owned())
+    let name = std::path::Path::new(&path)
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "orchestra".to_owned())
 }

@@ -1,8 +1,11 @@
 //! Where a pipeline named on the command line comes from: a file, or the program itself.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use orchestra_graph::{LoadOptions, Loaded, Report, Source, did_you_mean, load, load_bytes};
+use orchestra_graph::{
+    LoadOptions, Loaded, Report, ShapeFallback, Source, Transform, did_you_mean, load, load_bytes,
+};
 
 use crate::Entry;
 use crate::args::{Format, Lints};
@@ -32,13 +35,26 @@ impl Pipelines {
                 });
             }
         }
-        let options =
-            LoadOptions { deny: lints.deny.clone(), allow: lints.allow.clone(), ..LoadOptions::default() };
+        let options = LoadOptions {
+            deny: lints.deny.clone(),
+            allow: lints.allow.clone(),
+            ..LoadOptions::default()
+        };
         if let Some(entry) = self.entry(name) {
             let pipeline = entry.pipeline();
-            return Ok(load(Source::new(pipeline.file.as_ref(), pipeline.source.as_ref()), &options));
+            return Ok(load(
+                Source::new(pipeline.file.as_ref(), pipeline.source.as_ref()),
+                &options,
+            ));
         }
         let shown = name.replace('\\', "/");
+        // This program has no handlers of its own, so a type that is not built in has none here.
+        let fallback: Arc<dyn Transform> = Arc::new(ShapeFallback::default());
+        let options = LoadOptions {
+            transforms: vec![fallback],
+            kinds: Some(Vec::new()),
+            ..options
+        };
         match std::fs::read(name) {
             Ok(bytes) => Ok(load_bytes(&shown, &bytes, &options)),
             Err(error) => Err(self.unreadable(name, &error)),
@@ -55,11 +71,22 @@ impl Pipelines {
             return fault.help(format!("the compiled pipelines are {}", names.join(", ")));
         }
         let path = Path::new(name);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let siblings: Vec<String> = std::fs::read_dir(folder)
-            .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+            .map(|entries| {
+                entries
+                    .flatten()
+                    .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                    .collect()
+            })
             .unwrap_or_default();
-        let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        let file = path
+            .file_name()
+            .map(|file| file.to_string_lossy().into_owned())
+            .unwrap_or_default();
         match did_you_mean(&file, siblings.iter().map(String::as_str)) {
             Some(near) => fault.help(format!("did you mean `{}`?", folder.join(near).display())),
             None => fault,

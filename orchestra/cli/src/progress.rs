@@ -18,45 +18,97 @@ pub(crate) struct Progress<'t> {
 impl<'t> Progress<'t> {
     pub(crate) fn new(terminal: &'t Terminal) -> Progress<'t> {
         let live = !terminal.quiet && !terminal.json && std::io::stderr().is_terminal();
-        Progress { terminal, live, shown: false, running: None }
+        Progress {
+            terminal,
+            live,
+            shown: false,
+            running: None,
+        }
     }
 
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &RunEvent) {
         match &event.kind {
             EventKind::PipelineStarted { name, goal } => {
-                let goal = if goal.is_empty() { String::new() } else { format!(": {goal}") };
+                let goal = if goal.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {goal}")
+                };
                 self.line(&format!("{}{goal}", self.terminal.paint(Paint::Bold, name)));
             }
             EventKind::StageStarted { node, .. } => {
                 self.running = Some((node.to_string(), Instant::now()));
                 self.tick();
             }
-            EventKind::StageCompleted { node, visit, attempt, outcome, notes, duration, .. } => {
-                let word = if outcome == "success" { "ok" } else { outcome.as_str() };
+            EventKind::StageCompleted {
+                node,
+                visit,
+                attempt,
+                outcome,
+                notes,
+                duration,
+                ..
+            } => {
+                let word = if outcome == "success" {
+                    "ok"
+                } else {
+                    outcome.as_str()
+                };
                 let mark = self.terminal.paint(Paint::Good, &format!("{word:>6}"));
                 self.stage(&mark, node, *visit, *attempt, *duration, notes.as_deref());
             }
-            EventKind::StageFailed { node, visit, attempt, error, will_retry, duration, .. } => {
+            EventKind::StageFailed {
+                node,
+                visit,
+                attempt,
+                error,
+                will_retry,
+                duration,
+                ..
+            } => {
                 let word = if *will_retry { " again" } else { "failed" };
                 let mark = self.terminal.paint(Paint::Bad, word);
                 self.stage(&mark, node, *visit, *attempt, *duration, Some(error));
             }
-            EventKind::EdgeSelected { to: Some(to), rule, tested, .. } => {
-                let why = tested.iter().find(|tested| tested.held && tested.to == *to).map_or_else(
-                    || rule.describe().to_owned(),
-                    |tested| format!("{}{}", tested.condition, values(tested)),
+            EventKind::EdgeSelected {
+                to: Some(to),
+                rule,
+                tested,
+                ..
+            } => {
+                let why = tested
+                    .iter()
+                    .find(|tested| tested.held && tested.to == *to)
+                    .map_or_else(
+                        || rule.describe().to_owned(),
+                        |tested| format!("{}{}", tested.condition, values(tested)),
+                    );
+                self.line(
+                    &self
+                        .terminal
+                        .paint(Paint::Dim, &format!("        -> {to} ({why})")),
                 );
-                self.line(&self.terminal.paint(Paint::Dim, &format!("        -> {to} ({why})")));
             }
             EventKind::StageLog { node, message } => {
-                self.line(&format!("        {}", self.terminal.paint(Paint::Dim, &format!("{node}: {message}"))));
+                self.line(&format!(
+                    "        {}",
+                    self.terminal.paint(Paint::Dim, &format!("{node}: {message}"))
+                ));
             }
             _ => {}
         }
     }
 
-    fn stage(&mut self, mark: &str, node: &str, visit: u32, attempt: u32, took: Duration, notes: Option<&str>) {
+    fn stage(
+        &mut self,
+        mark: &str,
+        node: &str,
+        visit: u32,
+        attempt: u32,
+        took: Duration,
+        notes: Option<&str>,
+    ) {
         self.running = None;
         let mut again = String::new();
         if visit > 1 {
@@ -67,7 +119,11 @@ impl<'t> Progress<'t> {
         }
         let name = format!("{node}{again}");
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
-        self.line(&format!("{mark} {name:<24} {:>8}{}", time(took), self.terminal.paint(Paint::Dim, &notes)));
+        self.line(&format!(
+            "{mark} {name:<24} {:>8}{}",
+            time(took),
+            self.terminal.paint(Paint::Dim, &notes)
+        ));
     }
 
     fn line(&mut self, text: &str) {
@@ -77,8 +133,13 @@ impl<'t> Progress<'t> {
 
     /// Renews the live line; called at least once a second.
     pub(crate) fn tick(&mut self) {
-        let Some((node, since)) = self.running.as_ref().filter(|_| self.live) else { return };
-        let text = format!("   ... {node:<24} {:>8}", time(Duration::from_secs(since.elapsed().as_secs())));
+        let Some((node, since)) = self.running.as_ref().filter(|_| self.live) else {
+            return;
+        };
+        let text = format!(
+            "   ... {node:<24} {:>8}",
+            time(Duration::from_secs(since.elapsed().as_secs()))
+        );
         let mut output = std::io::stderr().lock();
         let _ = write!(output, "\r\x1b[2K{text}").and_then(|()| output.flush());
         self.shown = true;
@@ -96,15 +157,31 @@ impl<'t> Progress<'t> {
 /// The values that a condition saw, where it does not say them itself.
 fn values(tested: &TestedCondition) -> String {
     let said = |(key, value): &&(String, String)| !tested.condition.contains(&format!("{key}={value}"));
-    let values: Vec<String> =
-        tested.values.iter().filter(said).map(|(key, value)| format!("{key} is `{}`", one_line(value))).collect();
-    if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) }
+    let values: Vec<String> = tested
+        .values
+        .iter()
+        .filter(said)
+        .map(|(key, value)| format!("{key} is `{}`", one_line(value)))
+        .collect();
+    if values.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", values.join(", "))
+    }
 }
 
 fn one_line(text: &str) -> String {
     const MAX: usize = 100;
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let mut shown: String = line.chars().take(MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    let mut shown: String = line
+        .chars()
+        .take(MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     if line.chars().nth(MAX).is_some() {
         shown.push_str("..");
     }

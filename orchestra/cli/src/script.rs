@@ -42,13 +42,20 @@ enum Entries {
 
 /// Reads a script.
 pub(crate) fn read(file: &str) -> Result<BTreeMap<String, Vec<Outcome>>, CliError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CliError::usage("unreadable_script", format!("cannot read the script `{file}`: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        CliError::usage(
+            "unreadable_script",
+            format!("cannot read the script `{file}`: {error}"),
+        )
+    })?;
     let script: BTreeMap<String, Entries> = serde_saphyr::from_str(&text).map_err(|error| {
         CliError::usage("script", format!("the script `{file}` is invalid: {error}"))
             .help("a script maps a node to its outcomes, such as `review: [fail, success]`")
     })?;
-    Ok(script.into_iter().map(|(node, entries)| (node, outcomes(entries))).collect())
+    Ok(script
+        .into_iter()
+        .map(|(node, entries)| (node, outcomes(entries)))
+        .collect())
 }
 
 fn outcomes(entries: Entries) -> Vec<Outcome> {

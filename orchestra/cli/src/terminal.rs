@@ -20,7 +20,11 @@ impl Terminal {
         let plain = common.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let color = !plain && !dumb && std::io::stderr().is_terminal();
-        Terminal { json: common.json, quiet: common.quiet, color }
+        Terminal {
+            json: common.json,
+            quiet: common.quiet,
+            color,
+        }
     }
 
     /// A result, to standard output. A reader that has gone away is no fault of ours.
@@ -49,7 +53,11 @@ impl Terminal {
 
     /// Text in a colour, where standard error takes colours.
     pub(crate) fn paint(&self, style: Paint, text: &str) -> String {
-        if self.color { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
+        if self.color {
+            format!("\x1b[{}m{text}\x1b[0m", style.code())
+        } else {
+            text.to_owned()
+        }
     }
 }
 

@@ -11,12 +11,32 @@ fn check_prints_a_diagnostic_with_place_reason_and_help() {
     let place = Place::new();
     place.write("a.dot", "digraph a {\n    start [shape=Mdiamond]\n    exit [shape=Msquare]\n    Build [prompt=\"Build\"]\n    start -> Build -> exit\n    Build -> Buidl\n}\n");
     let check = place.call(&["check", "a.dot"]).exits(3);
-    for part in ["error[edge_target_exists]", "a.dot:6:14", "Build -> Buidl", "^^^^^", "did you mean `Build`?"] {
-        assert!(check.stderr.contains(part), "{part} is missing in\n{}", check.stderr);
+    for part in [
+        "error[edge_target_exists]",
+        "a.dot:6:14",
+        "Build -> Buidl",
+        "^^^^^",
+        "did you mean `Build`?",
+    ] {
+        assert!(
+            check.stderr.contains(part),
+            "{part} is missing in\n{}",
+            check.stderr
+        );
     }
-    assert!(check.stderr.contains("invalid: 1 file checked, 1 error"), "{}", check.stderr);
+    assert!(
+        check.stderr.contains("invalid: 1 file checked, 1 error"),
+        "{}",
+        check.stderr
+    );
     let concise = place.call(&["check", "a.dot", "--format", "concise"]).exits(3);
-    assert!(concise.stderr.starts_with("a.dot:6:14: error[edge_target_exists]: "), "{}", concise.stderr);
+    assert!(
+        concise
+            .stderr
+            .starts_with("a.dot:6:14: error[edge_target_exists]: "),
+        "{}",
+        concise.stderr
+    );
 }
 
 #[test]
@@ -27,29 +47,55 @@ fn check_gives_json_lines_and_a_summary() {
     assert_eq!(objects[0]["schema"], "orchestra.diagnostic/1");
     let (summary, diagnostics) = objects.split_last().unwrap();
     assert_eq!(summary["schema"], "orchestra.check/1");
-    let found = diagnostics.iter().find(|object| object["code"] == "edge_target_exists").unwrap();
-    assert_eq!((found["line"].as_u64(), found["column"].as_u64()), (Some(1), Some(44)));
+    let found = diagnostics
+        .iter()
+        .find(|object| object["code"] == "edge_target_exists")
+        .unwrap();
+    assert_eq!(
+        (found["line"].as_u64(), found["column"].as_u64()),
+        (Some(1), Some(44))
+    );
     assert_eq!(found["severity"], "error");
 }
 
 #[test]
 fn warnings_can_be_denied_and_allowed() {
     let place = Place::new();
-    place.write("a.dot", "digraph a { start -> work -> exit; work [prompt=\"Do\" label=\"Work\"] }");
+    place.write(
+        "a.dot",
+        "digraph a { start -> work -> exit; work [prompt=\"Do\" label=\"Work\"] }",
+    );
     let check = place.call(&["check", "a.dot"]).exits(0);
-    assert!(check.stderr.contains("warning[attr_separator]"), "{}", check.stderr);
+    assert!(
+        check.stderr.contains("warning[attr_separator]"),
+        "{}",
+        check.stderr
+    );
     place.call(&["check", "a.dot", "--deny", "warnings"]).exits(3);
-    place.call(&["check", "a.dot", "--deny", "attr_separator"]).exits(3);
-    let allowed = place.call(&["check", "a.dot", "--allow", "attr_separator"]).exits(0);
+    place
+        .call(&["check", "a.dot", "--deny", "attr_separator"])
+        .exits(3);
+    let allowed = place
+        .call(&["check", "a.dot", "--allow", "attr_separator"])
+        .exits(0);
     assert!(!allowed.stderr.contains("attr_separator"), "{}", allowed.stderr);
-    let unknown = place.call(&["check", "a.dot", "--deny", "attr_seperator"]).exits(2);
-    assert!(unknown.stderr.contains("did you mean `attr_separator`?"), "{}", unknown.stderr);
+    let unknown = place
+        .call(&["check", "a.dot", "--deny", "attr_seperator"])
+        .exits(2);
+    assert!(
+        unknown.stderr.contains("did you mean `attr_separator`?"),
+        "{}",
+        unknown.stderr
+    );
 }
 
 #[test]
 fn check_takes_many_files_and_hostile_ones() {
     let place = Place::new();
-    place.write("good.dot", tools(false)).write("nul.dot", b"digraph \0 {".as_slice()).write("utf8.dot", b"\xff\xfe".as_slice());
+    place
+        .write("good.dot", tools(false))
+        .write("nul.dot", b"digraph \0 {".as_slice())
+        .write("utf8.dot", b"\xff\xfe".as_slice());
     place.call(&["check", "good.dot", "nul.dot", "utf8.dot"]).exits(3);
     place.call(&["check", "missing.dot"]).exits(2);
     place.call(&["check", "."]).exits(2);
@@ -62,7 +108,12 @@ fn compile_prints_handlers_and_routes() {
     let text = place.call(&["compile", "a.dot"]).exits(0).stdout;
     assert!(text.contains("second  tool"), "{text}");
     assert!(text.contains("-> mend if outcome=fail"), "{text}");
-    let object = place.call(&["compile", "a.dot", "--json"]).exits(0).objects().pop().unwrap();
+    let object = place
+        .call(&["compile", "a.dot", "--json"])
+        .exits(0)
+        .objects()
+        .pop()
+        .unwrap();
     assert_eq!(object["schema"], "orchestra.compile/1");
     assert_eq!(object["nodes"][2]["handler"], "tool");
     place.write("bad.dot", "digraph bad { a -> b }");
@@ -73,13 +124,23 @@ fn compile_prints_handlers_and_routes() {
 fn graph_draws_every_form() {
     let place = Place::new();
     place.write("a.dot", tools(false));
-    for (format, mark) in [("svg", "<svg"), ("dot", "digraph"), ("mermaid", "flowchart"), ("text", "second")] {
+    for (format, mark) in [
+        ("svg", "<svg"),
+        ("dot", "digraph"),
+        ("mermaid", "flowchart"),
+        ("text", "second"),
+    ] {
         let graph = place.call(&["graph", "a.dot", "--format", format]).exits(0);
         assert!(graph.stdout.contains(mark), "{format}: {}", graph.stdout);
     }
     place.call(&["graph", "a.dot", "-o", "a.svg"]).exits(0);
     assert!(place.read("a.svg").contains("<svg"));
-    let object = place.call(&["graph", "a.dot", "--format", "dot", "--json"]).exits(0).objects().pop().unwrap();
+    let object = place
+        .call(&["graph", "a.dot", "--format", "dot", "--json"])
+        .exits(0)
+        .objects()
+        .pop()
+        .unwrap();
     assert!(object["picture"].as_str().unwrap().contains("digraph"));
 }
 
@@ -88,20 +149,36 @@ fn explain_shows_the_page_of_a_code() {
     let place = Place::new();
     let page = place.call(&["explain", "edge_target_exists"]).exits(0).stdout;
     assert!(page.contains("```dot"), "{page}");
-    assert_eq!(place.call(&["explain", "error[edge_target_exists]"]).exits(0).stdout, page);
+    assert_eq!(
+        place
+            .call(&["explain", "error[edge_target_exists]"])
+            .exits(0)
+            .stdout,
+        page
+    );
     let unknown = place.call(&["explain", "edge_target_exist"]).exits(2);
-    assert!(unknown.stderr.contains("did you mean `edge_target_exists`?"), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.contains("did you mean `edge_target_exists`?"),
+        "{}",
+        unknown.stderr
+    );
     assert!(place.call(&["explain"]).exits(0).stdout.lines().count() > 40);
 }
 
 #[test]
 fn fmt_is_idempotent_keeps_comments_and_refuses_what_it_cannot_read() {
     let place = Place::new();
-    place.write("a.dot", "digraph a { // why\nstart->work[label=\"x\" weight=2];work->exit }\n");
+    place.write(
+        "a.dot",
+        "digraph a { // why\nstart->work[label=\"x\" weight=2];work->exit }\n",
+    );
     place.call(&["fmt", "a.dot", "--check"]).exits(1);
     place.call(&["fmt", "a.dot"]).exits(0);
     let once = place.read("a.dot");
-    assert!(once.contains("// why") && once.contains("label=\"x\", weight=2"), "{once}");
+    assert!(
+        once.contains("// why") && once.contains("label=\"x\", weight=2"),
+        "{once}"
+    );
     place.call(&["fmt", "a.dot", "--check"]).exits(0);
     place.write("bad.dot", "digraph a { start -> ");
     place.call(&["fmt", "bad.dot"]).exits(3);
@@ -112,7 +189,14 @@ fn fmt_is_idempotent_keeps_comments_and_refuses_what_it_cannot_read() {
 fn completions_exist_for_every_shell() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        assert!(place.call(&["completions", shell]).exits(0).stdout.contains("orchestra"), "{shell}");
+        assert!(
+            place
+                .call(&["completions", shell])
+                .exits(0)
+                .stdout
+                .contains("orchestra"),
+            "{shell}"
+        );
     }
 }
 
@@ -121,7 +205,13 @@ fn help_and_version_go_to_standard_output() {
     let place = Place::new();
     let help = place.call(&["--help"]).exits(0);
     assert!(help.stdout.contains("Exit codes") && help.stderr.is_empty());
-    assert!(place.call(&["--version"]).exits(0).stdout.starts_with("orchestra "));
+    assert!(
+        place
+            .call(&["--version"])
+            .exits(0)
+            .stdout
+            .starts_with("orchestra ")
+    );
     place.call(&[]).exits(2);
 }
 
@@ -129,8 +219,14 @@ fn help_and_version_go_to_standard_output() {
 fn init_makes_a_project_and_never_overwrites_one() {
     let place = Place::new();
     place.call(&["init", "my-flow", "--template", "tools"]).exits(0);
-    assert!(place.read("my-flow/src/main.rs").contains("orchestra::main!(my_flow)"));
-    place.call(&["check", "my-flow/pipelines/my_flow.dot", "--deny", "warnings"]).exits(0);
+    assert!(
+        place
+            .read("my-flow/src/main.rs")
+            .contains("orchestra::main!(my_flow)")
+    );
+    place
+        .call(&["check", "my-flow/pipelines/my_flow.dot", "--deny", "warnings"])
+        .exits(0);
     place.call(&["init", "my-flow"]).exits(2);
     place.call(&["init", "9lives"]).exits(2);
     place.call(&["init", "tokio"]).exits(2);

@@ -30,8 +30,15 @@ fn the_release_check_builds_tests_and_packages_a_real_crate() {
     let place = Place::new();
     release_check(&place);
     let run = run_release_check(&place).exits(0);
-    assert_eq!(run.stdout, "success: start -> build -> test -> verdict -> package -> record -> exit\n");
-    assert!(place.path("examples/release_check/widget/target/package/widget-0.3.1.crate").is_file());
+    assert_eq!(
+        run.stdout,
+        "success: start -> build -> test -> verdict -> package -> record -> exit\n"
+    );
+    assert!(
+        place
+            .path("examples/release_check/widget/target/package/widget-0.3.1.crate")
+            .is_file()
+    );
 }
 
 #[test]
@@ -40,10 +47,20 @@ fn a_broken_test_takes_the_failure_path_and_says_so() {
     release_check(&place);
     let source = "examples/release_check/widget/src/lib.rs";
     let text = place.read(source);
-    place.write(source, text.replace("self.major == other.major", "self.major != other.major"));
+    place.write(
+        source,
+        text.replace("self.major == other.major", "self.major != other.major"),
+    );
     let run = run_release_check(&place).exits(1);
-    assert_eq!(run.stdout, "failed: start -> build -> test -> verdict -> report_failure\n");
-    assert!(run.stderr.contains("-> report_failure (outcome=fail)"), "{}", run.stderr);
+    assert_eq!(
+        run.stdout,
+        "failed: start -> build -> test -> verdict -> report_failure\n"
+    );
+    assert!(
+        run.stderr.contains("-> report_failure (outcome=fail)"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains("end=\"fail\""), "{}", run.stderr);
 }
 
@@ -71,7 +88,15 @@ fn the_branching_example_takes_both_ways() {
     let file = examples().join("branching/branching.dot");
     let file = file.to_str().unwrap();
     let yes = place.call(&["run", file, "--simulate"]).exits(0);
-    assert_eq!(yes.stdout, "success: start -> translate -> readable -> proofread -> exit\n");
-    let no = place.call(&["run", file, "--simulate", "--outcome", "translate=fail"]).exits(0);
-    assert_eq!(no.stdout, "success: start -> translate -> readable -> apologise -> exit\n");
+    assert_eq!(
+        yes.stdout,
+        "success: start -> translate -> readable -> proofread -> exit\n"
+    );
+    let no = place
+        .call(&["run", file, "--simulate", "--outcome", "translate=fail"])
+        .exits(0);
+    assert_eq!(
+        no.stdout,
+        "success: start -> translate -> readable -> apologise -> exit\n"
+    );
 }

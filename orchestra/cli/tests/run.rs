@@ -9,7 +9,10 @@ use serde_json::Value;
 use support::{Place, done, tools};
 
 fn names(objects: &[Value]) -> Vec<&str> {
-    objects.iter().filter_map(|object| object["event"].as_str()).collect()
+    objects
+        .iter()
+        .filter_map(|object| object["event"].as_str())
+        .collect()
 }
 
 #[test]
@@ -19,7 +22,10 @@ fn a_run_of_tools_succeeds_with_code_0() {
     let run = place.call(&["run", "a.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
     assert!(run.stderr.contains("-> exit (outcome=success)"), "{}", run.stderr);
-    assert!(!run.stderr.contains('\x1b') && !run.stdout.contains('\x1b'), "a pipe takes no colours");
+    assert!(
+        !run.stderr.contains('\x1b') && !run.stdout.contains('\x1b'),
+        "a pipe takes no colours"
+    );
 }
 
 #[test]
@@ -39,17 +45,28 @@ fn wrong_usage_exits_with_code_2_and_a_suggestion() {
     let unknown = place.call(&["rum", "release.dot"]).exits(2);
     assert!(unknown.stderr.contains("'run'"), "{}", unknown.stderr);
     let missing = place.call(&["run", "relaese.dot"]).exits(2);
-    assert!(missing.stderr.contains("did you mean `./release.dot`?"), "{}", missing.stderr);
-    let node = place.call(&["run", "release.dot", "--simulate", "--outcome", "secnod=fail"]).exits(2);
+    assert!(
+        missing.stderr.contains("did you mean `./release.dot`?"),
+        "{}",
+        missing.stderr
+    );
+    let node = place
+        .call(&["run", "release.dot", "--simulate", "--outcome", "secnod=fail"])
+        .exits(2);
     assert!(node.stderr.contains("did you mean `second`?"), "{}", node.stderr);
-    place.call(&["run", "release.dot", "--outcome", "second=fail"]).exits(2);
+    place
+        .call(&["run", "release.dot", "--outcome", "second=fail"])
+        .exits(2);
     place.call(&["run", "release.dot", "--max-time", "soon"]).exits(2);
 }
 
 #[test]
 fn an_invalid_pipeline_exits_with_code_3_and_runs_nothing() {
     let place = Place::new();
-    place.write("a.dot", "digraph a {\n    start -> work -> exit\n    work -> Buidl\n}\n");
+    place.write(
+        "a.dot",
+        "digraph a {\n    start -> work -> exit\n    work -> Buidl\n}\n",
+    );
     let run = place.call(&["run", "a.dot"]).exits(3);
     assert!(run.stderr.contains("error[edge_target_exists]"), "{}", run.stderr);
     assert!(!place.path(".orchestra").exists());
@@ -58,10 +75,17 @@ fn an_invalid_pipeline_exits_with_code_3_and_runs_nothing() {
 #[test]
 fn model_stages_without_a_model_are_refused_with_the_way_out() {
     let place = Place::new();
-    place.write("a.dot", "digraph a { start -> draft -> exit; draft [prompt=\"Draft it\"] }");
+    place.write(
+        "a.dot",
+        "digraph a { start -> draft -> exit; draft [prompt=\"Draft it\"] }",
+    );
     let run = place.call(&["run", "a.dot"]);
     assert_ne!(run.code, 0);
-    assert!(run.stderr.contains("--simulate") && run.stderr.contains("draft"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("--simulate") && run.stderr.contains("draft"),
+        "{}",
+        run.stderr
+    );
     place.call(&["run", "a.dot", "--simulate"]).exits(0);
 }
 
@@ -75,7 +99,11 @@ fn a_part_that_this_version_lacks_is_refused_by_name() {
     );
     let run = place.call(&["run", "a.dot"]);
     assert_ne!(run.code, 0);
-    assert!(run.stderr.contains("gate") && run.stderr.contains("wait.human"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("gate") && run.stderr.contains("wait.human"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -93,10 +121,22 @@ fn json_events_come_in_order_and_the_result_comes_last() {
     assert_eq!(names.last(), Some(&"PipelineCompleted"));
     assert_eq!(result["schema"], "orchestra.result/1");
     assert_eq!(result["status"], "success");
-    assert_eq!(result["path"], serde_json::json!(["start", "first", "second", "exit"]));
+    assert_eq!(
+        result["path"],
+        serde_json::json!(["start", "first", "second", "exit"])
+    );
     assert!(run.stderr.is_empty(), "{}", run.stderr);
-    let written = std::fs::read_to_string(std::path::Path::new(&place.path(".")).join(result["run_dir"].as_str().unwrap()).join("events.jsonl")).unwrap();
-    assert_eq!(written.lines().count(), events.len(), "the file holds the same events");
+    let written = std::fs::read_to_string(
+        std::path::Path::new(&place.path("."))
+            .join(result["run_dir"].as_str().unwrap())
+            .join("events.jsonl"),
+    )
+    .unwrap();
+    assert_eq!(
+        written.lines().count(),
+        events.len(),
+        "the file holds the same events"
+    );
 }
 
 #[test]
@@ -106,7 +146,10 @@ fn a_failed_result_names_its_reason_in_json() {
     let run = place.call(&["run", "a.dot", "--json"]).exits(1);
     let result = run.objects().pop().unwrap();
     assert_eq!(result["status"], "fail");
-    assert!(result["failure_reason"].as_str().unwrap().contains("mend"), "{result}");
+    assert!(
+        result["failure_reason"].as_str().unwrap().contains("mend"),
+        "{result}"
+    );
 }
 
 #[test]
@@ -134,11 +177,29 @@ fn a_script_decides_outcomes_in_turn() {
     good -> work [condition="outcome=success && context.flag!=true"]
 }"#,
     );
-    place.write("script.yaml", "work: [fail, success, {outcome: success, context: {flag: true}, notes: \"second look\"}]\n");
-    let run = place.call(&["run", "a.dot", "--simulate", "script.yaml"]).exits(0);
-    assert_eq!(run.stdout, "success: start -> work -> good -> work -> good -> work -> good -> exit\n");
-    let inline = place.call(&["run", "a.dot", "--simulate", "--outcome", "work=fail,fail", "--json"]);
-    assert_eq!(inline.code, 1, "the same failure again and again trips the breaker");
+    place.write(
+        "script.yaml",
+        "work: [fail, success, {outcome: success, context: {flag: true}, notes: \"second look\"}]\n",
+    );
+    let run = place
+        .call(&["run", "a.dot", "--simulate", "script.yaml"])
+        .exits(0);
+    assert_eq!(
+        run.stdout,
+        "success: start -> work -> good -> work -> good -> work -> good -> exit\n"
+    );
+    let inline = place.call(&[
+        "run",
+        "a.dot",
+        "--simulate",
+        "--outcome",
+        "work=fail,fail",
+        "--json",
+    ]);
+    assert_eq!(
+        inline.code, 1,
+        "the same failure again and again trips the breaker"
+    );
     place.write("bad.yaml", "work: [fail\n");
     place.call(&["run", "a.dot", "--simulate", "bad.yaml"]).exits(2);
 }
@@ -161,9 +222,26 @@ fn values_of_the_command_line_reach_conditions_and_the_run_folder_is_where_it_wa
     large -> exit
 }"#,
     );
-    let run = place.call(&["run", "a.dot", "--set", "size=12", "--run-dir", "out", "--seed", "7"]).exits(0);
+    let run = place
+        .call(&[
+            "run",
+            "a.dot",
+            "--set",
+            "size=12",
+            "--run-dir",
+            "out",
+            "--seed",
+            "7",
+        ])
+        .exits(0);
     assert_eq!(run.stdout, "success: start -> pick -> large -> exit\n");
-    for file in ["manifest.json", "checkpoint.json", "events.jsonl", "large/status.json", "large/tool_output.txt"] {
+    for file in [
+        "manifest.json",
+        "checkpoint.json",
+        "events.jsonl",
+        "large/status.json",
+        "large/tool_output.txt",
+    ] {
         assert!(place.path("out").join(file).is_file(), "{file} is missing");
     }
     assert_eq!(place.read("out/large/tool_output.txt"), "large\n");
@@ -189,7 +267,11 @@ fn an_interrupt_ends_the_run_with_code_130_and_leaves_no_tool() {
         "digraph a { start -> wait -> exit; wait [shape=parallelogram, tool_command=\"echo $$ > pid; sleep 600\"] }",
     );
     let mut command = place.command(&["run", "a.dot", "--json"]);
-    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for line in lines.by_ref() {
         let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -201,13 +283,21 @@ fn an_interrupt_ends_the_run_with_code_130_and_leaves_no_tool() {
         std::thread::yield_now();
     }
     let pid = place.read("pid").trim().to_owned();
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     let status = done(child.wait_with_output().unwrap());
     assert_eq!(status.code, 130, "{}", status.stderr);
     let result: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
     assert_eq!(result["status"], "cancelled");
-    let alive = std::process::Command::new("kill").args(["-0", &pid]).output().unwrap().status.success();
+    let alive = std::process::Command::new("kill")
+        .args(["-0", &pid])
+        .output()
+        .unwrap()
+        .status
+        .success();
     assert!(!alive, "the tool of process {pid} is still there");
 }
 
@@ -215,7 +305,11 @@ fn an_interrupt_ends_the_run_with_code_130_and_leaves_no_tool() {
 fn a_reader_that_goes_away_does_no_harm() {
     let place = Place::new();
     place.write("a.dot", tools(false));
-    let mut child = place.command(&["run", "a.dot", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = place
+        .command(&["run", "a.dot", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -103,7 +103,7 @@ fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
         let name = taken.claim(screaming(&row.key));
         code.push("pub const ")
             .push(&name)
-            .push(":")
+            .push(": ")
             .push(type_of(&row.value))
             .push("=");
         value(code, &row.value);

@@ -74,11 +74,31 @@ impl Context {
         }
     }
 
-    /// Sets a key of the engine's own; an unchanged text costs no allocation.
+    /// Sets a value; a key that is there already is not copied.
+    pub(crate) fn set_str(&mut self, key: &str, value: Value) {
+        match place(key) {
+            Some(place) => Arc::make_mut(&mut self.engine)[place] = Some(value),
+            None => match self.values.get_mut(key) {
+                Some(present) => *present = value,
+                None => {
+                    self.values.insert_mut(key.into(), value);
+                }
+            },
+        }
+    }
+
+    /// Sets a key of the engine's own; a text that fits where the last one stood costs no allocation.
     pub(crate) fn set_engine(&mut self, key: &str, text: &str) {
         let Some(place) = place(key) else { return };
-        if !matches!(&self.engine[place], Some(Value::String(present)) if present == text) {
-            Arc::make_mut(&mut self.engine)[place] = Some(Value::String(text.to_owned()));
+        if matches!(&self.engine[place], Some(Value::String(present)) if present == text) {
+            return;
+        }
+        match &mut Arc::make_mut(&mut self.engine)[place] {
+            Some(Value::String(present)) => {
+                present.clear();
+                present.push_str(text);
+            }
+            other => *other = Some(Value::String(text.to_owned())),
         }
     }
 

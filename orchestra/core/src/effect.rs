@@ -1,5 +1,7 @@
 //! Effects and events: the whole of what the core and its driver say to each other.
 
+use std::time::Duration;
+
 use orchestra_graph::{Decision, NodeIndex, Pipeline};
 
 use crate::context::Context;
@@ -45,7 +47,7 @@ pub enum Effect {
         /// The effect.
         id: EffectId,
     },
-    /// Tell whoever listens.
+    /// Tell whoever listens; not given where [nobody does](crate::Machine::observe).
     Observe(Observation),
     /// The run has ended.
     Finish {
@@ -69,6 +71,11 @@ pub enum Event {
     CancelRequested {
         /// Why.
         reason: String,
+    },
+    /// The run took longer than it may.
+    TimeUp {
+        /// How long it may take.
+        limit: Duration,
     },
 }
 

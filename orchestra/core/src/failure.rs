@@ -1,7 +1,9 @@
 //! Why a run failed.
 
 use std::fmt;
+use std::time::Duration;
 
+use orchestra_graph::format_duration;
 use serde::{Deserialize, Serialize};
 
 /// Why a run failed.
@@ -60,6 +62,12 @@ pub enum RunFailure {
         /// Where it leads.
         to: String,
     },
+    /// The run took longer than it may.
+    MaxTime {
+        /// How long it may take.
+        #[serde(rename = "limit_ms", with = "millis")]
+        limit: Duration,
+    },
     /// Somebody ended the run.
     Cancelled {
         /// Why.
@@ -68,7 +76,22 @@ pub enum RunFailure {
 }
 
 impl RunFailure {
-    /// The node at which the run failed; `None` where it was cancelled.
+    /// The failure as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RunFailure::StageFailed { .. } => "stage_failed",
+            RunFailure::NoMatchingEdge { .. } => "no_matching_edge",
+            RunFailure::DeadEnd { .. } => "dead_end",
+            RunFailure::FailureEnd { .. } => "failure_end",
+            RunFailure::MaxVisits { .. } => "max_visits",
+            RunFailure::FailureBreaker { .. } => "failure_breaker",
+            RunFailure::CircularPipeline { .. } => "circular_pipeline",
+            RunFailure::MaxTime { .. } => "max_time",
+            RunFailure::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// The node at which the run failed; `None` where it was ended from outside.
     pub fn node(&self) -> Option<&str> {
         match self {
             RunFailure::StageFailed { node, .. }
@@ -78,7 +101,7 @@ impl RunFailure {
             | RunFailure::MaxVisits { node, .. }
             | RunFailure::FailureBreaker { node, .. }
             | RunFailure::CircularPipeline { from: node, .. } => Some(node),
-            RunFailure::Cancelled { .. } => None,
+            RunFailure::MaxTime { .. } | RunFailure::Cancelled { .. } => None,
         }
     }
 }
@@ -126,6 +149,13 @@ impl fmt::Display for RunFailure {
                 "the edge `{from}` -> `{to}` leads back to a visited node more often than it allows; \
                  `allow_revisit=true` allows it, `max_revisits` bounds it"
             ),
+            RunFailure::MaxTime { limit } => {
+                write!(
+                    f,
+                    "the run took longer than its limit of {}",
+                    format_duration(*limit)
+                )
+            }
             RunFailure::Cancelled { reason } => {
                 write!(f, "the run was cancelled: {}", or(reason, "on request"))
             }
@@ -134,6 +164,21 @@ impl fmt::Display for RunFailure {
 }
 
 impl std::error::Error for RunFailure {}
+
+/// A duration as whole milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
 
 fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() { other } else { text }

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::effect::{Effect, EffectId, Event, Observation};
 use crate::failure::RunFailure;
 use crate::outcome::{FailureCategory, Outcome, Status};
-use crate::state::{Failing, Last, NodeOutcome, Phase, State};
+use crate::state::{Failing, NodeOutcome, Phase, State};
 
 /// A pipeline that many runs share: constant data of the program, or loaded.
 #[derive(Clone, Debug)]
@@ -70,39 +70,61 @@ impl From<Arc<Pipeline>> for SharedPipeline {
 pub struct Machine {
     pipeline: SharedPipeline,
     state: State,
+    observed: bool,
 }
 
 impl Machine {
     /// Starts a run: the graph's attributes are mirrored into the context as `graph.*`, and the first effects given.
     pub fn start(
         pipeline: impl Into<SharedPipeline>,
-        mut context: Context,
+        context: Context,
         seed: u64,
         effects: &mut Vec<Effect>,
     ) -> Machine {
+        let mut machine = Machine::prepare(pipeline, context, seed);
+        machine.begin(effects);
+        machine
+    }
+
+    /// Makes a run that has yet to [begin](Machine::begin); the graph's attributes are in its context.
+    pub fn prepare(pipeline: impl Into<SharedPipeline>, mut context: Context, seed: u64) -> Machine {
         let pipeline = pipeline.into();
         for row in pipeline.attributes(pipeline.graph_attributes) {
-            context.set(format!("graph.{}", row.key), mirror(&row.value));
+            context.set(["graph.", &row.key].concat(), mirror(&row.value));
         }
         if pipeline.attribute("goal").is_none() {
             context.set("graph.goal", "");
         }
         let state = State::new(pipeline.nodes.len(), context, seed);
-        let mut machine = Machine { pipeline, state };
-        let start = machine.pipeline.start;
-        machine.enter(start, effects);
-        machine
+        Machine {
+            pipeline,
+            state,
+            observed: true,
+        }
+    }
+
+    /// Says whether anybody wants [`Effect::Observe`]; at first somebody does. It changes no other effect.
+    pub fn observe(&mut self, wanted: bool) {
+        self.observed = wanted;
+    }
+
+    /// Goes to the first stage; to be called once.
+    pub fn begin(&mut self, effects: &mut Vec<Effect>) {
+        let start = self.pipeline.start;
+        self.step(effects).enter(start);
     }
 
     /// Takes one event. An event that fits no pending effect, such as a late answer, changes nothing.
     pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match (event, self.state.phase) {
             (Event::NodeFinished { id, outcome }, Phase::Running(pending)) if pending == id => {
-                self.finished(id, outcome, effects);
+                self.step(effects).finished(id, outcome);
             }
             (Event::CancelRequested { reason }, Phase::Running(id)) => {
-                effects.push(Effect::CancelEffect { id });
-                self.fail(RunFailure::Cancelled { reason }, effects);
+                self.step(effects).stop(id, RunFailure::Cancelled { reason });
+            }
+            (Event::TimeUp { limit }, Phase::Running(id)) => {
+                self.step(effects).stop(id, RunFailure::MaxTime { limit });
             }
             _ => {}
         }
@@ -118,28 +140,50 @@ impl Machine {
         &self.state
     }
 
+    /// Gives up the machine for its state.
+    pub fn into_state(self) -> State {
+        self.state
+    }
+
+    fn step<'a>(&'a mut self, effects: &'a mut Vec<Effect>) -> Step<'a> {
+        Step {
+            pipeline: &self.pipeline,
+            state: &mut self.state,
+            observed: self.observed,
+            effects,
+        }
+    }
+}
+
+/// One call of the machine: the pipeline can be read while the state changes.
+struct Step<'a> {
+    pipeline: &'a Pipeline,
+    state: &'a mut State,
+    observed: bool,
+    effects: &'a mut Vec<Effect>,
+}
+
+impl<'a> Step<'a> {
     /// Goes to a node, and through routing nodes, until something must be waited for.
-    fn enter(&mut self, node: NodeIndex, effects: &mut Vec<Effect>) {
+    fn enter(&mut self, node: NodeIndex) {
         let mut node = node;
         loop {
-            if let Some(failure) = self.visit(node) {
-                return self.fail(failure, effects);
+            let stage = self.pipeline.stage(node);
+            if let Some(failure) = self.visit(stage) {
+                return self.fail(failure);
             }
-            let pipeline = self.pipeline.clone();
-            let stage = pipeline.stage(node);
-            let visit = self.state.visits[node.at()];
             let id = EffectId {
                 node,
-                visit,
+                visit: self.state.visits[node.at()],
                 attempt: 1,
             };
             let index = self.state.begun;
             self.state.begun += 1;
             self.state.context.set_engine("current_node", stage.id());
-            effects.push(Effect::Observe(Observation::StageStarted { id, index }));
+            self.tell(|| Observation::StageStarted { id, index });
             if !decided_here(stage) {
                 self.state.phase = Phase::Running(id);
-                effects.push(Effect::RunNode {
+                self.effects.push(Effect::RunNode {
                     id,
                     context: self.state.context.clone(),
                 });
@@ -147,21 +191,18 @@ impl Machine {
             }
             self.state.path.push(node);
             if stage.row().role != Role::Routing {
-                self.record(node, &Outcome::success());
                 self.remember(stage, &Outcome::success());
+                self.record(node, Status::Success, None);
             }
-            let outcome = Outcome::success();
-            effects.push(Effect::Observe(Observation::StageCompleted {
+            self.tell(|| Observation::StageCompleted {
                 id,
                 index,
-                outcome,
-            }));
+                outcome: Outcome::success(),
+            });
             if stage.row().role == Role::Exit {
-                self.state.phase = Phase::Finished;
-                effects.push(Effect::Finish { failure: None });
-                return;
+                return self.finish();
             }
-            match self.choose(stage, effects) {
+            match self.choose(stage) {
                 Some(target) => node = target,
                 None => return,
             }
@@ -169,9 +210,9 @@ impl Machine {
     }
 
     /// Counts a visit, unless it is one too many (rule R10).
-    fn visit(&mut self, node: NodeIndex) -> Option<RunFailure> {
-        let row = self.pipeline.stage(node).row();
-        let visits = &mut self.state.visits[node.at()];
+    fn visit(&mut self, stage: Stage<'_>) -> Option<RunFailure> {
+        let row = stage.row();
+        let visits = &mut self.state.visits[stage.index().at()];
         let (limit, attribute) = match row.max_visits {
             Some(limit) => (limit, "max_visits"),
             None => (self.pipeline.settings.max_node_visits, "max_node_visits"),
@@ -187,53 +228,65 @@ impl Machine {
         None
     }
 
-    fn finished(&mut self, id: EffectId, outcome: Outcome, effects: &mut Vec<Effect>) {
-        let pipeline = self.pipeline.clone();
-        let stage = pipeline.stage(id.node);
+    fn finished(&mut self, id: EffectId, outcome: Outcome) {
+        let stage = self.pipeline.stage(id.node);
         let index = self.state.begun - 1;
-        let outcome = exhausted(stage, outcome);
+        let mut outcome = exhausted(stage, outcome);
         self.state.path.push(id.node);
-        self.record(id.node, &outcome);
-        for (key, value) in &outcome.context_updates {
-            self.state.context.set(key.as_str(), value.clone());
-        }
+        // An outcome that nobody wants to see afterwards gives its parts away instead of copies.
+        let wanted = self.observed || self.pipeline.settings.routing == Routing::FirstMatch;
+        let notes = if wanted {
+            for (key, value) in &outcome.context_updates {
+                self.state.context.set_str(key, value.clone());
+            }
+            outcome.notes.clone().or_else(|| outcome.failure_reason.clone())
+        } else {
+            for (key, value) in std::mem::take(&mut outcome.context_updates) {
+                self.state.context.set_str(&key, value);
+            }
+            outcome.notes.take().or_else(|| outcome.failure_reason.clone())
+        };
         self.remember(stage, &outcome);
-        let category = outcome.failure_category;
+<<<<<<< HEAD
+        self.record(id.node, outcome.status.clone(), notes);
         if outcome.status == Status::Fail {
+=======
+        let category = outcome.failure_category;
+        let failed = outcome.status == Status::Fail;
+        if failed {
+>>>>>>> oracle
             let reason = outcome.failure_reason.clone().unwrap_or_default();
-            effects.push(Effect::Observe(Observation::StageFailed {
+            let category = outcome.failure_category;
+            self.tell(|| Observation::StageFailed {
                 id,
                 index,
                 outcome,
                 will_retry: false,
-            }));
+            });
             if let Some(failure) = self.breaker(stage, &reason) {
-                return self.fail(failure, effects);
+                return self.fail(failure);
             }
             if category == FailureCategory::Pipeline {
-                return self.fail(
-                    RunFailure::StageFailed {
-                        node: stage.id().to_owned(),
-                        reason,
-                    },
-                    effects,
-                );
+                let node = stage.id().to_owned();
+                return self.fail(RunFailure::StageFailed { node, reason });
             }
         } else {
             self.state.failing.retain(|failing| failing.node != id.node);
-            effects.push(Effect::Observe(Observation::StageCompleted {
-                id,
-                index,
-                outcome,
-            }));
+            self.tell(|| Observation::StageCompleted { id, index, outcome });
         }
+<<<<<<< HEAD
         if stage.row().role == Role::Exit {
+            return self.finish();
+=======
+        // An exit with a handler of its own may fail like any other stage (rule R3).
+        if stage.row().role == Role::Exit && !failed {
             self.state.phase = Phase::Finished;
             effects.push(Effect::Finish { failure: None });
             return;
+>>>>>>> oracle
         }
-        if let Some(target) = self.choose(stage, effects) {
-            self.enter(target, effects);
+        if let Some(target) = self.choose(stage) {
+            self.enter(target);
         }
     }
 
@@ -241,25 +294,22 @@ impl Machine {
     fn breaker(&mut self, stage: Stage<'_>, reason: &str) -> Option<RunFailure> {
         let limit = self.pipeline.settings.failure_breaker;
         let node = stage.index();
-        let count = match self.state.failing.iter_mut().find(|failing| failing.node == node) {
+        let known = self.state.failing.iter_mut().find(|failing| failing.node == node);
+        let count = match known {
             Some(failing) if failing.reason == reason => {
                 failing.count += 1;
                 failing.count
             }
-            Some(failing) => {
-                *failing = Failing {
+            other => {
+                let first = Failing {
                     node,
                     reason: reason.to_owned(),
                     count: 1,
                 };
-                1
-            }
-            None => {
-                self.state.failing.push(Failing {
-                    node,
-                    reason: reason.to_owned(),
-                    count: 1,
-                });
+                match other {
+                    Some(failing) => *failing = first,
+                    None => self.state.failing.push(first),
+                }
                 1
             }
         };
@@ -271,13 +321,9 @@ impl Machine {
     }
 
     /// Keeps a stage's outcome for the record; a skipped stage leaves none (Attractor 5.2).
-    fn record(&mut self, node: NodeIndex, outcome: &Outcome) {
-        if outcome.status != Status::Skipped {
-            let notes = outcome.notes.clone().or_else(|| outcome.failure_reason.clone());
-            self.state.outcomes[node.at()] = Some(NodeOutcome {
-                status: outcome.status.clone(),
-                notes,
-            });
+    fn record(&mut self, node: NodeIndex, status: Status, notes: Option<String>) {
+        if status != Status::Skipped {
+            self.state.outcomes[node.at()] = Some(NodeOutcome { status, notes });
         }
     }
 
@@ -290,27 +336,28 @@ impl Machine {
             outcome.preferred_label.as_deref().unwrap_or_default(),
         );
         context.set_engine("last_stage", stage.id());
-        let output = match self.pipeline.settings.routing {
-            Routing::FirstMatch => outcome.context_updates.clone(),
-            Routing::FiveStep => Default::default(),
-        };
-        self.state.last = Last {
-            node: Some(stage.index()),
-            status: outcome.status.clone(),
-            preferred_label: outcome.preferred_label.clone().unwrap_or_default(),
-            suggested_next_ids: outcome.suggested_next_ids.clone(),
-            failure_reason: match outcome.status {
-                Status::Fail => outcome.failure_reason.clone().unwrap_or_default(),
-                _ => String::new(),
-            },
-            output,
-        };
+        let last = &mut self.state.last;
+        last.node = Some(stage.index());
+        last.status = outcome.status.clone();
+        last.preferred_label.clear();
+        last.preferred_label
+            .push_str(outcome.preferred_label.as_deref().unwrap_or_default());
+        last.suggested_next_ids.clone_from(&outcome.suggested_next_ids);
+        last.failure_reason.clear();
+        if outcome.status == Status::Fail {
+            last.failure_reason
+                .push_str(outcome.failure_reason.as_deref().unwrap_or_default());
+        }
+        if self.pipeline.settings.routing == Routing::FirstMatch {
+            last.output.clone_from(&outcome.context_updates);
+        }
     }
 
     /// Asks the router and follows it; `None` where the run has ended.
-    fn choose(&mut self, stage: Stage<'_>, effects: &mut Vec<Effect>) -> Option<NodeIndex> {
+    fn choose(&mut self, stage: Stage<'_>) -> Option<NodeIndex> {
+        let pipeline = self.pipeline;
         let last = &self.state.last;
-        let last_stage = last.node.map_or("", |node| self.pipeline.stage(node).id());
+        let last_stage = last.node.map_or("", |node| pipeline.stage(node).id());
         let facts = Facts {
             outcome: last.status.word(),
             preferred_label: &last.preferred_label,
@@ -321,47 +368,43 @@ impl Machine {
             context: &self.state.context,
             output: &last.output,
         };
-        let decision = route(&self.pipeline, stage.index(), &facts);
+        let decision = route(pipeline, stage.index(), &facts);
         let next = decision.next;
         let told = match next {
-            Next::Fail(RouteFault::NoMatchingEdge) => decision.describe(&self.pipeline, stage.index()),
+            Next::Fail(RouteFault::NoMatchingEdge) => decision.describe(pipeline, stage.index()),
             _ => String::new(),
         };
-        effects.push(Effect::Observe(Observation::Routed {
+        self.tell(|| Observation::Routed {
             from: stage.index(),
             decision,
-        }));
+        });
+        let node = || stage.id().to_owned();
+        let reason = || self.state.last.failure_reason.clone();
         let failure = match next {
             Next::Edge(edge) => match self.revisit(edge) {
-                None => return Some(self.pipeline.edge(edge).to),
+                None => return Some(pipeline.edge(edge).to),
                 Some(failure) => failure,
             },
             Next::Jump(target) => return Some(target),
             Next::End { success: true } => {
-                self.state.phase = Phase::Finished;
-                effects.push(Effect::Finish { failure: None });
+                self.finish();
                 return None;
             }
             Next::End { success: false } => RunFailure::FailureEnd {
-                node: stage.id().to_owned(),
-                reason: self.state.last.failure_reason.clone(),
+                node: node(),
+                reason: reason(),
             },
-            Next::Fail(RouteFault::DeadEnd) => RunFailure::DeadEnd {
-                node: stage.id().to_owned(),
-            },
+            Next::Fail(RouteFault::DeadEnd) => RunFailure::DeadEnd { node: node() },
             Next::Fail(RouteFault::NoMatchingEdge) => RunFailure::NoMatchingEdge {
-                node: stage.id().to_owned(),
+                node: node(),
                 report: told,
             },
-            Next::Fail(RouteFault::StageFailed) => {
-                let reason = self.state.last.failure_reason.clone();
-                RunFailure::StageFailed {
-                    node: last_stage.to_owned(),
-                    reason,
-                }
-            }
+            Next::Fail(RouteFault::StageFailed) => RunFailure::StageFailed {
+                node: last_stage.to_owned(),
+                reason: reason(),
+            },
         };
-        self.fail(failure, effects);
+        self.fail(failure);
         None
     }
 
@@ -383,11 +426,29 @@ impl Machine {
         None
     }
 
-    fn fail(&mut self, failure: RunFailure, effects: &mut Vec<Effect>) {
+    /// Ends the run from outside.
+    fn stop(&mut self, id: EffectId, failure: RunFailure) {
+        self.effects.push(Effect::CancelEffect { id });
+        self.fail(failure);
+    }
+
+    fn fail(&mut self, failure: RunFailure) {
         self.state.phase = Phase::Finished;
-        effects.push(Effect::Finish {
+        self.effects.push(Effect::Finish {
             failure: Some(failure),
         });
+    }
+
+    fn finish(&mut self) {
+        self.state.phase = Phase::Finished;
+        self.effects.push(Effect::Finish { failure: None });
+    }
+
+    /// Makes an observation, if anybody wants one.
+    fn tell(&mut self, observation: impl FnOnce() -> Observation) {
+        if self.observed {
+            self.effects.push(Effect::Observe(observation()));
+        }
     }
 }
 
@@ -424,5 +485,106 @@ fn mirror(value: &Constant) -> Value {
         Constant::Float(number) => (*number).into(),
         Constant::Boolean(value) => (*value).into(),
         Constant::Duration(_) => Value::String(value.to_value().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestra_graph::{LoadOptions, Source, load};
+
+    use super::*;
+
+    fn pipeline(text: &str) -> SharedPipeline {
+        load(Source::new("a.dot", text), &LoadOptions::default())
+            .pipeline()
+            .expect("the graph is sound")
+            .into()
+    }
+
+    /// Runs to the end; every stage gives the outcome that the function makes.
+    fn run(text: &str, observed: bool, give: impl Fn(&str, u32) -> Outcome) -> (State, Option<RunFailure>) {
+        let mut effects = Vec::new();
+        let mut machine = Machine::prepare(pipeline(text), Context::new(), 7);
+        machine.observe(observed);
+        machine.begin(&mut effects);
+        loop {
+            let mut next = None;
+            for effect in effects.drain(..) {
+                match effect {
+                    Effect::RunNode { id, .. } => next = Some(id),
+                    Effect::Finish { failure } => return (machine.into_state(), failure),
+                    Effect::Observe(_) => assert!(observed, "nobody wants observations"),
+                    Effect::CancelEffect { .. } => {}
+                }
+            }
+            let id = next.expect("the machine waits for something");
+            let outcome = give(machine.pipeline().stage(id.node).id(), id.visit);
+            machine.on(Event::NodeFinished { id, outcome }, &mut effects);
+        }
+    }
+
+    const LOOP: &str = r#"digraph a {
+        start -> work -> gate
+        gate [shape=diamond]
+        gate -> exit [condition="outcome=success && context.tries=2"]
+        gate -> work
+    }"#;
+
+    #[test]
+    fn a_run_is_the_same_whether_or_not_it_is_observed() {
+        let give = |_: &str, visit| Outcome::success().set("tries", visit).notes("done");
+        let seen = run(LOOP, true, give);
+        assert_eq!(seen, run(LOOP, false, give));
+        assert_eq!(seen.1, None);
+        assert_eq!(seen.0.visits, [1, 2, 2, 1]);
+    }
+
+    #[test]
+    fn the_engines_own_keys_win_over_a_stages() {
+        let text = "digraph a { start -> work -> exit }";
+        let give = |_: &str, _| {
+            Outcome::success()
+                .set("outcome", "mine")
+                .set("last_stage", "mine")
+        };
+        for observed in [true, false] {
+            let (state, failure) = run(text, observed, give);
+            assert_eq!(failure, None);
+            assert_eq!(state.context.text("outcome"), "success");
+            assert_eq!(state.context.text("last_stage"), "exit");
+        }
+    }
+
+    #[test]
+    fn time_up_ends_the_run_and_a_late_answer_changes_nothing() {
+        let mut effects = Vec::new();
+        let pipeline = pipeline("digraph a { start -> work -> exit }");
+        let mut machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
+        let Some(Effect::RunNode { id, .. }) = effects.pop() else {
+            panic!("the stage is to run")
+        };
+        effects.clear();
+        let limit = std::time::Duration::from_secs(300);
+        machine.on(Event::TimeUp { limit }, &mut effects);
+        let [
+            Effect::CancelEffect { id: stopped },
+            Effect::Finish {
+                failure: Some(failure),
+            },
+        ] = &effects[..]
+        else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(*stopped, id);
+        assert_eq!(failure.to_string(), "the run took longer than its limit of 5m");
+        effects.clear();
+        machine.on(
+            Event::NodeFinished {
+                id,
+                outcome: Outcome::success(),
+            },
+            &mut effects,
+        );
+        assert!(effects.is_empty());
     }
 }

@@ -1,29 +1,59 @@
 //! The handlers of a program by kind (Attractor 4.2).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::handler::{Handler, KindSpec};
 
 /// Handlers by kind; `#[handlers]` and `#[handler]` fill it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use orchestra_engine::{Handler, HandlerFuture, KindSpec, Outcome, Registry, StageContext, Words};
+/// struct Lint;
+/// impl Handler for Lint {
+///     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
+///         Box::pin(async { Outcome::success() })
+///     }
+/// }
+/// let mut registry = Registry::default();
+/// registry.add(KindSpec { kind: "lint.run", fields: &[], words: Words::Open }, Arc::new(Lint));
+/// assert!(registry.get("lint.run").is_some());
+/// ```
 #[derive(Clone, Default)]
 pub struct Registry {
-    handlers: HashMap<&'static str, (KindSpec, Arc<dyn Handler>)>,
+    /// Programs have few kinds, and each is looked up once a run: a list is faster than a map.
+    handlers: Vec<(KindSpec, Arc<dyn Handler>)>,
 }
 
 impl Registry {
     /// Adds a handler; an earlier one of the same kind is replaced.
     pub fn add(&mut self, spec: KindSpec, handler: Arc<dyn Handler>) {
-        self.handlers.insert(spec.kind, (spec, handler));
+        match self
+            .handlers
+            .iter_mut()
+            .find(|(present, _)| present.kind == spec.kind)
+        {
+            Some(present) => *present = (spec, handler),
+            None => self.handlers.push((spec, handler)),
+        }
+    }
+
+    fn find(&self, kind: &str) -> Option<&(KindSpec, Arc<dyn Handler>)> {
+        self.handlers.iter().find(|(spec, _)| spec.kind == kind)
     }
 
     /// The handler of a kind.
     pub fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
-        self.handlers.get(kind).map(|(_, handler)| handler)
+        self.find(kind).map(|(_, handler)| handler)
     }
 
     /// What the handler of a kind asks of its nodes.
     pub fn spec(&self, kind: &str) -> Option<&KindSpec> {
-        self.handlers.get(kind).map(|(spec, _)| spec)
+        self.find(kind).map(|(spec, _)| spec)
+    }
+
+    /// The kinds that have a handler.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        self.handlers.iter().map(|(spec, _)| spec.kind)
     }
 }

@@ -1,26 +1,127 @@
 //! What a handler sees of its stage.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_core::Context;
-use orchestra_graph::{NodeIndex, Pipeline, Stage};
+use orchestra_core::{Context, EffectId};
+use orchestra_graph::table::Constant;
+use orchestra_graph::{Pipeline, Stage};
+use tokio_util::sync::CancellationToken;
 
-/// What a handler sees of its stage; cheap to clone.
+use crate::event::EventKind;
+use crate::id::RunId;
+use crate::run::Run;
+use crate::store::StoreError;
+
+/// What a handler sees of its stage; cheap to clone (Attractor 4.1).
+///
+/// ```
+/// use orchestra_engine::{Outcome, StageContext};
+/// async fn count(stage: StageContext) -> Outcome {
+///     let before = stage.context().get("count").and_then(|count| count.as_u64()).unwrap_or(0);
+///     stage.log(format!("visit {} of `{}`", stage.visit(), stage.node().id()));
+///     Outcome::success().set("count", before + 1)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct StageContext {
-    pipeline: Arc<Pipeline>,
-    node: NodeIndex,
+    run: Arc<Run>,
+    id: EffectId,
     context: Context,
 }
 
 impl StageContext {
-    /// The node, with its attributes.
-    pub fn node(&self) -> Stage<'_> {
-        self.pipeline.stage(self.node)
+    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context) -> StageContext {
+        StageContext { run, id, context }
     }
 
-    /// The run's context as it was when the stage began.
+    /// The node, with its attributes.
+    pub fn node(&self) -> Stage<'_> {
+        self.run.pipeline.stage(self.id.node)
+    }
+
+    /// An attribute of the node.
+    pub fn attribute(&self, name: &str) -> Option<&Constant> {
+        self.node().attribute(name)
+    }
+
+    /// The pipeline that the run follows.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.run.pipeline
+    }
+
+    /// The goal of the pipeline; empty where it has none.
+    pub fn goal(&self) -> &str {
+        self.run.pipeline.goal()
+    }
+
+    /// The run's context as it was when the stage began. A change is made by the outcome.
     pub fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &RunId {
+        &self.run.id
+    }
+
+    /// Which visit of the node this is, from 1.
+    pub fn visit(&self) -> u32 {
+        self.id.visit
+    }
+
+    /// Which attempt of the visit this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.id.attempt
+    }
+
+    /// A key such as `build#2/1` that is the same when the attempt is repeated after a crash, for calls that must
+    /// not happen twice.
+    pub fn attempt_key(&self) -> String {
+        self.id.name(&self.run.pipeline)
+    }
+
+    /// The run folder; `None` where nothing is kept.
+    pub fn run_dir(&self) -> Option<&Path> {
+        self.run.run_dir()
+    }
+
+    /// The folder of the stage, made at the first call. Without a run folder it is a temporary one, which is removed
+    /// when the run has ended.
+    ///
+    /// # Errors
+    /// The folder could not be made.
+    pub fn stage_dir(&self) -> Result<PathBuf, StoreError> {
+        self.run.stage_dir(self.id)
+    }
+
+    /// A token that is cancelled when this attempt is: at its timeout, or when the run is cancelled. The handler's
+    /// future is dropped then, so only tasks that the handler started on its own need this.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.run.token(self.id)
+    }
+
+    /// Tells those who follow the run, by an event.
+    pub fn log(&self, message: impl Into<String>) {
+        let message = message.into();
+        let node = self.run.name(self.id.node);
+        tracing::info!(node = %node, "{message}");
+        if self.run.sink.wanted() {
+            self.run.emit(EventKind::StageLog { node, message });
+        }
+    }
+
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+}
+
+impl fmt::Debug for StageContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StageContext")
+            .field("run", &self.run.id)
+            .field("attempt", &self.attempt_key())
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 //! The formatter: its canonical form, and that it never loses or changes anything.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use orchestra_graph::{Graph, Limits, Parsed, Source, format, lower, parse};
 use proptest::prelude::*;
 

@@ -1,5 +1,7 @@
 //! DOT and Mermaid for pictures.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 

@@ -1,5 +1,7 @@
 //! What diagnostics look like, and that no text can break the way they are shown.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use orchestra_graph::render::{self, Style};
 use orchestra_graph::{Diagnostic, Report, Source, Span};
 

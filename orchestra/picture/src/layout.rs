@@ -11,12 +11,12 @@ use crate::PictureError;
 use crate::order;
 use crate::shape::{Point, at};
 
-const MAX_NODES: usize = 3_000;
-const MAX_EDGES: usize = 10_000;
+const MAX_NODES: usize = 2_000;
+const MAX_EDGES: usize = 4_000;
 /// Above this the better but slower ranking takes too long.
-const MAX_EXACT: usize = 400;
+const MAX_EXACT: usize = 3_000;
 /// How many layers the edges of a large graph may cross together; the longest of them are drawn straight then.
-const MAX_CROSSED: usize = 4_000;
+const MAX_CROSSED: usize = 1_500;
 /// The layout recurses along paths.
 const STACK: usize = 256 << 20;
 
@@ -116,10 +116,13 @@ fn routed(graph: &Graph) -> Vec<bool> {
     let mut shortest_first: Vec<usize> = (0..graph.edges.len()).collect();
     shortest_first.sort_by_key(|index| span(*index));
     let mut routed = vec![true; graph.edges.len()];
+    let mut reached = vec![false; graph.nodes.len()];
     let mut crossed = 0;
     for index in shortest_first {
-        crossed += span(index);
-        routed[index] = span(index) <= 1 || crossed <= MAX_CROSSED;
+        crossed += span(index).max(1);
+        // One short edge into each node keeps the layers together.
+        let first = !std::mem::replace(&mut reached[graph.edges[index].to.at()], true);
+        routed[index] = crossed <= MAX_CROSSED || (first && span(index) <= 1);
     }
     routed
 }
@@ -141,7 +144,7 @@ fn options(graph: &Graph) -> LayoutOptions {
         edgesep: 16.0,
         ranker: match graph.nodes.len() + graph.edges.len() {
             0..MAX_EXACT => Ranker::NetworkSimplex,
-            _ => Ranker::LongestPath,
+            _ => Ranker::TightTree,
         },
         ..LayoutOptions::default()
     }

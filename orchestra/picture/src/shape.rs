@@ -328,7 +328,7 @@ mod tests {
                 let border = shape.border(far);
                 assert!(border.x.abs() <= shape.width / 2.0 + 0.1, "{name} {step}");
                 assert!(border.y.abs() <= shape.height / 2.0 + 0.1, "{name} {step}");
-                assert!(border.length() > 15.0, "{name} {step} {border:?}");
+                assert!(border.length() > 11.0, "{name} {step} {border:?}");
             }
         }
     }

@@ -38,8 +38,10 @@ pub fn text(graph: &Graph) -> String {
         return list(graph);
     }
     let mut text = String::new();
-    for line in drawing.lines() {
-        let _ = writeln!(text, "{}", line.trim_end());
+    for line in drawing.trim_end().lines().map(str::trim_end) {
+        if !(line.is_empty() && text.ends_with("\n\n")) {
+            let _ = writeln!(text, "{line}");
+        }
     }
     if back.contains(&true) {
         text.push_str("\nBack:\n");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::conditions::Seen;
 use crate::description::{Attributes, Edge, Graph, Node, Script, ScriptedOutcome};
 use crate::random::Random;
 
@@ -21,7 +22,7 @@ pub struct Case {
 }
 
 /// How many scripts a graph gets.
-pub const SCRIPTS: usize = 2;
+pub const SCRIPTS: usize = 4;
 
 /// Cases from a seed: `cases(seed + k, 1)` gives the k-th of `cases(seed, n)`.
 pub fn cases(seed: u64, count: usize) -> impl Iterator<Item = Case> {
@@ -175,7 +176,7 @@ fn graph_attributes(random: &mut Random, first_match: bool) -> Attributes {
         set("routing", "first_match".to_owned());
     }
     // The default of a thousand visits is right for users, and slow for ten thousand cases.
-    if !random.chance(1) {
+    if random.below(400) > 0 {
         set("max_node_visits", random.between(1, 9).to_string());
     }
     if random.chance(60) {
@@ -422,6 +423,16 @@ pub fn key(random: &mut Random) -> String {
 }
 
 impl Tree {
+    /// Whether the tree holds: the meaning that its text must keep.
+    pub fn holds(&self, seen: &Seen) -> bool {
+        match self {
+            Tree::All(parts) => parts.iter().all(|part| part.holds(seen)),
+            Tree::Any(parts) => parts.iter().any(|part| part.holds(seen)),
+            Tree::Not(part) => !part.holds(seen),
+            Tree::Clause(key, operator, literal) => seen.clause(key, operator, literal),
+        }
+    }
+
     /// The tree as text, with no more parentheses than needed, but for some by chance.
     pub fn print(&self, random: &mut Random) -> String {
         self.written(random, 0)
@@ -527,7 +538,7 @@ fn scripted(random: &mut Random, graph: &Graph, node: &Node) -> ScriptedOutcome 
 }
 
 /// What a condition may ask about, at random.
-pub fn seen(random: &mut Random) -> crate::conditions::Seen {
+pub fn seen(random: &mut Random) -> Seen {
     let mut context = BTreeMap::new();
     for key in KEYS {
         if random.chance(60) {
@@ -540,7 +551,7 @@ pub fn seen(random: &mut Random) -> crate::conditions::Seen {
             context.insert((*key).to_owned(), value);
         }
     }
-    crate::conditions::Seen {
+    Seen {
         outcome: random.pick(WORDS).to_string(),
         preferred_label: random.pick(LABELS).to_string(),
         failure_reason: random.pick(REASONS).to_string(),

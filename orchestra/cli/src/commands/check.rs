@@ -40,7 +40,11 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
         } else {
             terminal.paint(Paint::Good, "ok")
         };
-        terminal.say(&format!("{verdict}: {} checked, {}", count(files, "file"), parts.join(", ")));
+        terminal.say(&format!(
+            "{verdict}: {} checked, {}",
+            count(files, "file"),
+            parts.join(", ")
+        ));
     }
     Ok(if errors > 0 { Exit::Invalid } else { Exit::Ok })
 }

@@ -8,11 +8,17 @@ use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_report};
 use crate::terminal::Terminal;
 
-pub(crate) fn compile(args: &CompileArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn compile(
+    args: &CompileArgs,
+    pipelines: &Pipelines,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     let loaded = pipelines.load(&args.file, &args.lints)?;
     let format = if terminal.json { Format::Json } else { Format::Text };
     print_report(terminal, &loaded.report, format);
-    let Some(pipeline) = loaded.pipeline() else { return Ok(Exit::Invalid) };
+    let Some(pipeline) = loaded.pipeline() else {
+        return Ok(Exit::Invalid);
+    };
     if terminal.json {
         terminal.object(&object(&loaded, &pipeline));
     } else {
@@ -58,7 +64,10 @@ fn routes(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<String> {
         })
         .collect();
     let row = stage.row();
-    for (name, target) in [("retry_target", row.retry_target), ("fallback_retry_target", row.fallback_retry_target)] {
+    for (name, target) in [
+        ("retry_target", row.retry_target),
+        ("fallback_retry_target", row.fallback_retry_target),
+    ] {
         if let Some(target) = target {
             routes.push(format!("on failure -> {} ({name})", pipeline.stage(target).id()));
         }
@@ -83,15 +92,31 @@ fn table(loaded: &Loaded, pipeline: &Pipeline) -> String {
     let mut rows = vec![["NODE", "HANDLER", "MODEL", "TOOLS", "ROUTES"].map(str::to_owned)];
     for stage in stages(pipeline) {
         let tools = match stage.kind() {
-            orchestra_graph::kind::TOOL => first_line(stage.text(Known::ToolCommand.name()).unwrap_or_default()),
-            _ => stage.text(Known::AgentTools.name()).unwrap_or_default().to_owned(),
+            orchestra_graph::kind::TOOL => {
+                first_line(stage.text(Known::ToolCommand.name()).unwrap_or_default())
+            }
+            _ => stage
+                .text(Known::AgentTools.name())
+                .unwrap_or_default()
+                .to_owned(),
         };
         let mut routes = routes(pipeline, stage).into_iter();
         let first = routes.next().unwrap_or_default();
-        rows.push([stage.id().to_owned(), stage.kind().to_owned(), model(stage), tools, first]);
+        rows.push([
+            stage.id().to_owned(),
+            stage.kind().to_owned(),
+            model(stage),
+            tools,
+            first,
+        ]);
         rows.extend(routes.map(|route| [String::new(), String::new(), String::new(), String::new(), route]));
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..4).map(width).collect();
     for row in &rows {
         let mut line = String::new();
@@ -136,7 +161,8 @@ fn object(loaded: &Loaded, pipeline: &Pipeline) -> Value {
                 .iter()
                 .map(|row| (row.key.to_string(), row.value.to_value().to_string().into()))
                 .collect();
-            let target = |target: Option<orchestra_graph::NodeIndex>| target.map(|at| pipeline.stage(at).id());
+            let target =
+                |target: Option<orchestra_graph::NodeIndex>| target.map(|at| pipeline.stage(at).id());
             json!({
                 "id": stage.id(),
                 "label": stage.label(),

@@ -16,7 +16,12 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
                     "schema": "orchestra.rule/1", "code": rule.code, "severity": rule.severity.word(), "summary": rule.summary,
                 }));
             } else {
-                terminal.result(&format!("{:<30} {:<8} {}", rule.code, rule.severity.word(), rule.summary));
+                terminal.result(&format!(
+                    "{:<30} {:<8} {}",
+                    rule.code,
+                    rule.severity.word(),
+                    rule.summary
+                ));
             }
         }
         return Ok(Exit::Ok);
@@ -26,9 +31,10 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
     match orchestra_graph::explain(code) {
         Some(page) => {
             if terminal.json {
-                terminal.object(&json!({"schema": "orchestra.explanation/1", "code": code, "page": page}));
+                terminal
+                    .object(&json!({"schema": "orchestra.explanation/1", "code": code, "page": page.text}));
             } else {
-                terminal.result(page.trim_end());
+                terminal.result(page.text.trim_end());
             }
             Ok(Exit::Ok)
         }

@@ -16,8 +16,11 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
     let (mut changed, mut invalid) = (0, 0);
     for file in &args.files {
         if pipelines.entry(file).is_some() {
-            return Err(CliError::usage("compiled_pipeline", format!("`{file}` is compiled into this program"))
-                .help("name the pipeline's file instead"));
+            return Err(CliError::usage(
+                "compiled_pipeline",
+                format!("`{file}` is compiled into this program"),
+            )
+            .help("name the pipeline's file instead"));
         }
         let bytes = read(file)?;
         let name = if file == "-" { "<stdin>" } else { file };
@@ -47,7 +50,11 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
         }
     }
     if !terminal.json && args.files != ["-"] {
-        let word = if args.check { "not in canonical form" } else { "changed" };
+        let word = if args.check {
+            "not in canonical form"
+        } else {
+            "changed"
+        };
         let summary = format!("{}: {changed} {word}", count(args.files.len(), "file"));
         terminal.progress(&terminal.paint(Paint::Dim, &summary));
     }
@@ -71,7 +78,10 @@ fn read(file: &str) -> Result<Vec<u8>, CliError> {
 /// Replaces a file as a whole, so that a crash leaves the old text or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let fault = |error: std::io::Error| {
-        CliError::usage("unwritable_file", format!("cannot write `{}`: {error}", path.display()))
+        CliError::usage(
+            "unwritable_file",
+            format!("cannot write `{}`: {error}", path.display()),
+        )
     };
     // A link keeps pointing at its file, and the file keeps its permissions.
     let path = std::fs::canonicalize(path).map_err(fault)?;

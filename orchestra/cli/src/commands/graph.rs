@@ -23,7 +23,10 @@ pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal
     match &args.output {
         Some(path) => {
             std::fs::write(path, format!("{}\n", text.trim_end())).map_err(|error| {
-                CliError::usage("unwritable_file", format!("cannot write `{}`: {error}", path.display()))
+                CliError::usage(
+                    "unwritable_file",
+                    format!("cannot write `{}`: {error}", path.display()),
+                )
             })?;
             terminal.progress(&format!("wrote {}", path.display()));
             if terminal.json {
@@ -35,11 +38,18 @@ pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal
         }
         None => terminal.result(text.trim_end()),
     }
-    Ok(if loaded.report.has_errors() { Exit::Invalid } else { Exit::Ok })
+    Ok(if loaded.report.has_errors() {
+        Exit::Invalid
+    } else {
+        Exit::Ok
+    })
 }
 
 fn by_default(output: Option<&Path>) -> Picture {
-    match output.and_then(Path::extension).and_then(|ending| ending.to_str()) {
+    match output
+        .and_then(Path::extension)
+        .and_then(|ending| ending.to_str())
+    {
         Some("svg") => Picture::Svg,
         Some("dot" | "gv") => Picture::Dot,
         Some("mmd" | "mermaid") => Picture::Mermaid,

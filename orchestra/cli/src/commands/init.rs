@@ -12,8 +12,11 @@ pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
     let name = project_name(&args.name)?;
     let folder = PathBuf::from(&args.name);
     if std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(CliError::usage("folder_exists", format!("the folder `{}` exists and is not empty", args.name))
-            .help("choose another name, or empty the folder"));
+        return Err(CliError::usage(
+            "folder_exists",
+            format!("the folder `{}` exists and is not empty", args.name),
+        )
+        .help("choose another name, or empty the folder"));
     }
     let module = name.replace('-', "_");
     let files = files(args.template, &name, &module);
@@ -24,39 +27,76 @@ pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
         let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
         terminal.object(&json!({"schema": "orchestra.init/1", "folder": args.name, "files": paths}));
     } else {
-        terminal.progress(&format!("made {} in `{}`", super::count(files.len(), "file"), args.name));
-        terminal.progress(&terminal.paint(Paint::Bold, &format!("next: cd {} && cargo run -- run {module}", args.name)));
+        terminal.progress(&format!(
+            "made {} in `{}`",
+            super::count(files.len(), "file"),
+            args.name
+        ));
+        terminal.progress(&terminal.paint(
+            Paint::Bold,
+            &format!("next: cd {} && cargo run -- run {module}", args.name),
+        ));
     }
     Ok(Exit::Ok)
 }
 
 /// The package name that a folder's name gives.
 fn project_name(folder: &str) -> Result<String, CliError> {
-    let name = Path::new(folder).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let name = Path::new(folder)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let letters = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     // A package named after a crate that it depends on would not build.
-    let reserved = ["orchestra", "tokio", "test", "core", "std", "alloc", "start", "exit"].contains(&name.as_str());
+    let reserved = [
+        "orchestra",
+        "tokio",
+        "test",
+        "core",
+        "std",
+        "alloc",
+        "start",
+        "exit",
+    ]
+    .contains(&name.as_str());
     if letters && name.starts_with(|c: char| c.is_ascii_alphabetic()) && !reserved {
         return Ok(name.to_lowercase());
     }
-    let why = if reserved { "is reserved" } else { "is not a package name" };
+    let why = if reserved {
+        "is reserved"
+    } else {
+        "is not a package name"
+    };
     Err(CliError::usage("project_name", format!("`{name}` {why}"))
         .help("use letters, digits, `-` and `_`, beginning with a letter"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    folder
-        .and_then(|()| std::fs::write(path, text))
-        .map_err(|error| CliError::usage("unwritable_file", format!("cannot write `{}`: {error}", path.display())))
+    folder.and_then(|()| std::fs::write(path, text)).map_err(|error| {
+        CliError::usage(
+            "unwritable_file",
+            format!("cannot write `{}`: {error}", path.display()),
+        )
+    })
 }
 
 /// The dependency: the checkout that this program was built from while it is there, else the release.
 fn dependency() -> String {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|path| path.join("Cargo.toml").is_file());
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .filter(|path| path.join("Cargo.toml").is_file());
     match checkout {
-        Some(path) => format!("{{ path = {:?}, features = [\"cli\"] }}", path.display().to_string()),
-        None => format!("{{ version = \"{}\", features = [\"cli\"] }}", env!("CARGO_PKG_VERSION")),
+        Some(path) => format!(
+            "{{ path = {:?}, features = [\"cli\"] }}",
+            path.display().to_string()
+        ),
+        None => format!(
+            "{{ version = \"{}\", features = [\"cli\"] }}",
+            env!("CARGO_PKG_VERSION")
+        ),
     }
 }
 
@@ -66,8 +106,14 @@ fn files(template: Template, name: &str, module: &str) -> Vec<(String, String)> 
         dependency()
     );
     let (main, pipeline) = match template {
-        Template::Hello => (include_str!("../../templates/hello/main.rs"), include_str!("../../templates/hello/pipeline.dot")),
-        Template::Tools => (include_str!("../../templates/tools/main.rs"), include_str!("../../templates/tools/pipeline.dot")),
+        Template::Hello => (
+            include_str!("../../templates/hello/main.rs"),
+            include_str!("../../templates/hello/pipeline.dot"),
+        ),
+        Template::Tools => (
+            include_str!("../../templates/tools/main.rs"),
+            include_str!("../../templates/tools/pipeline.dot"),
+        ),
     };
     let fill = |text: &str| text.replace("PIPELINE", module);
     vec![

@@ -13,7 +13,12 @@ use crate::error::{CliError, Exit};
 use crate::pipelines::Pipelines;
 use crate::terminal::Terminal;
 
-pub(crate) fn dispatch(cli: Cli, program: &str, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn dispatch(
+    cli: Cli,
+    program: &str,
+    pipelines: &Pipelines,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     match cli.command {
         Command::Check(args) => check::check(&args, pipelines, terminal),
         Command::Compile(args) => compile::compile(&args, pipelines, terminal),
@@ -34,5 +39,9 @@ pub(crate) fn dispatch(cli: Cli, program: &str, pipelines: &Pipelines, terminal:
 
 /// A number with its noun: "1 error", "2 errors".
 pub(crate) fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+    if number == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{number} {noun}s")
+    }
 }

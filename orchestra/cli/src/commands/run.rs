@@ -23,13 +23,23 @@ pub(crate) fn run(
 ) -> Result<Exit, CliError> {
     let loaded = pipelines.load(&args.file, &args.lints)?;
     if !(terminal.quiet && !loaded.report.has_errors()) {
-        print_report(terminal, &loaded.report, if terminal.json { Format::Json } else { Format::Text });
+        print_report(
+            terminal,
+            &loaded.report,
+            if terminal.json { Format::Json } else { Format::Text },
+        );
     }
-    let Some(pipeline) = loaded.pipeline() else { return Ok(Exit::Invalid) };
+    let Some(pipeline) = loaded.pipeline() else {
+        return Ok(Exit::Invalid);
+    };
     let nodes: Vec<&str> = pipeline.nodes.iter().map(|node| &*node.id).collect();
     let script = script(args, &nodes)?;
     let options = StartOptions {
-        params: args.set.iter().map(|pair| assignment(pair)).collect::<Result<_, _>>()?,
+        params: args
+            .set
+            .iter()
+            .map(|pair| assignment(pair))
+            .collect::<Result<_, _>>()?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
         max_time: args.max_time.as_deref().map(max_time).transpose()?,
@@ -42,20 +52,22 @@ pub(crate) fn run(
     if let Some(script) = script {
         builder = builder.simulate(script);
     }
-    let engine = builder.build().map_err(start_error)?;
+    let engine = builder
+        .build()
+        .map_err(|error| CliError::usage(error.code(), error.to_string()))?;
     runtime.block_on(async {
         let started = match pipelines.entry(&args.file) {
             Some(entry) => entry.start(&engine, options).await,
             None => crate::entry::start_loaded(&engine, pipeline, options).await,
         };
-        let mut handle = started.map_err(start_error)?;
+        let handle = started.map_err(start_error)?;
         let mut progress = Progress::new(terminal);
         let mut events = handle.events();
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         let mut interrupts = 0;
         loop {
             tokio::select! {
-                event = events.next() => match event {
+                event = events.recv() => match event {
                     Some(event) => show(terminal, &mut progress, &event),
                     None => break,
                 },
@@ -80,7 +92,7 @@ pub(crate) fn run(
     })
 }
 
-fn show(terminal: &Terminal, progress: &mut Progress, event: &RunEvent) {
+fn show(terminal: &Terminal, progress: &mut Progress<'_>, event: &RunEvent) {
     if terminal.json {
         // Events hold text and numbers alone, which cannot fail to be written.
         terminal.result(&serde_json::to_string(event).unwrap_or_default());
@@ -117,8 +129,19 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
 }
 
 fn start_error(error: StartError) -> CliError {
-    let exit = if error.is_credentials() { Exit::Credentials } else { Exit::Invalid };
-    CliError { exit, code: error.code(), message: error.to_string(), help: error.help() }
+    let exit = match &error {
+        StartError::Refused(refusals) if refusals.list.iter().all(|refusal| refusal.code == "no_backend") => {
+            Exit::Credentials
+        }
+        StartError::Refused(_) => Exit::Invalid,
+        _ => Exit::Usage,
+    };
+    CliError {
+        exit,
+        code: error.code(),
+        message: error.to_string(),
+        help: None,
+    }
 }
 
 /// The simulation that the options ask for; none where they do not.
@@ -127,17 +150,28 @@ fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
     match args.simulate.as_deref() {
         None if args.outcome.is_empty() => return Ok(None),
         None => {
-            return Err(CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
-                .help("add `--simulate`"));
+            return Err(
+                CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
+                    .help("add `--simulate`"),
+            );
         }
         Some("") => {}
         Some(file) => outcomes = script::read(file)?,
     }
     for text in &args.outcome {
-        let (node, words) = text.split_once('=').filter(|(_, words)| !words.is_empty()).ok_or_else(|| {
-            CliError::usage("outcome_form", format!("`{text}` is not of the form NODE=WORD[,WORD]"))
-        })?;
-        let words = words.split(',').map(|word| script::outcome_of_word(word.trim())).collect();
+        let (node, words) = text
+            .split_once('=')
+            .filter(|(_, words)| !words.is_empty())
+            .ok_or_else(|| {
+                CliError::usage(
+                    "outcome_form",
+                    format!("`{text}` is not of the form NODE=WORD[,WORD]"),
+                )
+            })?;
+        let words = words
+            .split(',')
+            .map(|word| script::outcome_of_word(word.trim()))
+            .collect();
         outcomes.insert(node.to_owned(), words);
     }
     for node in outcomes.keys() {
@@ -149,7 +183,13 @@ fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
             });
         }
     }
-    Ok(Some(Script::new(outcomes)))
+    Ok(Some(
+        outcomes
+            .into_iter()
+            .fold(Script::new(), |script, (node, outcomes)| {
+                script.outcomes(node, outcomes)
+            }),
+    ))
 }
 
 fn assignment(pair: &str) -> Result<(String, Value), CliError> {

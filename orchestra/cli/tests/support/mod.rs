@@ -21,7 +21,9 @@ pub struct Done {
 
 impl Place {
     pub fn new() -> Place {
-        Place { folder: tempfile::tempdir().expect("a temporary folder") }
+        Place {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -42,7 +44,10 @@ impl Place {
     /// A command of the program, in this folder, with a plain environment.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orchestra"));
-        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
         command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
         command
     }
@@ -71,14 +76,22 @@ impl Done {
 
     #[track_caller]
     pub fn exits(self, code: i32) -> Done {
-        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code, code,
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout, self.stderr
+        );
         self
     }
 }
 
 /// Tools in a line; the last one fails where `broken`.
 pub fn tools(broken: bool) -> String {
-    let command = if broken { "echo on the wall >&2; exit 3" } else { "echo done" };
+    let command = if broken {
+        "echo on the wall >&2; exit 3"
+    } else {
+        "echo done"
+    };
     format!(
         r#"digraph tools {{
     start [shape=Mdiamond]

@@ -89,12 +89,13 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at).copied() {
+        // Blanks of every script separate: a no-break space is easily pasted and not seen.
+        if let Some(blank) = text[at..].chars().next().filter(|c| c.is_whitespace()) {
+            at += blank.len_utf8();
+            continue;
+        }
         let next = bytes.get(at + 1).copied().unwrap_or(0);
         let (kind, length) = match (byte, next) {
-            (b' ' | b'\t' | b'\r' | b'\n', _) => {
-                at += 1;
-                continue;
-            }
             (b'&', b'&') => (Kind::And, 2),
             (b'|', b'|') => (Kind::Or, 2),
             (b'&' | b'|', _) => {
@@ -136,7 +137,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionFault> {
             }
             _ => {
                 let end = text[at..].find(|c: char| c.is_whitespace() || "&|()!=<>\"'".contains(c));
-                (Kind::Word, end.unwrap_or(text.len() - at).max(1))
+                (Kind::Word, end.unwrap_or(text.len() - at))
             }
         };
         tokens.push(Token {

@@ -223,6 +223,12 @@ pub fn caption(edge: &Edge, width: usize) -> Vec<String> {
 }
 
 /// Whether taking the edge is out of the ordinary: it restarts the run.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { a -> b [loop_restart=true] }"), &Default::default());
+/// assert!(print::is_restart(&loaded.graph.edges[0]));
+/// ```
 pub fn is_restart(edge: &Edge) -> bool {
     edge.attributes.flag(Known::LoopRestart)
 }
@@ -275,6 +281,14 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The innermost subgraph that is drawn as a box: one that has a label, or a name that begins with `cluster`.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let text = "digraph { subgraph cluster_a { subgraph plain { x } } }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let inner = loaded.graph.nodes[0].subgraph;
+/// assert_eq!(print::cluster_around(&loaded.graph, inner), Some(0));
+/// ```
 pub fn cluster_around(graph: &Graph, subgraph: Option<u32>) -> Option<u32> {
     let mut at = subgraph?;
     loop {
@@ -288,6 +302,12 @@ pub fn cluster_around(graph: &Graph, subgraph: Option<u32>) -> Option<u32> {
 }
 
 /// What is written on the box of a subgraph; `None` where it is not drawn.
+///
+/// ```
+/// use orchestra_graph::{Source, load, print};
+/// let loaded = load(Source::new("a.dot", "digraph { subgraph cluster_a { x } }"), &Default::default());
+/// assert_eq!(print::cluster_label(&loaded.graph, 0), Some("a"));
+/// ```
 pub fn cluster_label(graph: &Graph, subgraph: u32) -> Option<&str> {
     let subgraph = graph.subgraphs.get(subgraph as usize)?;
     let of_name = || {

@@ -1,0 +1,149 @@
+//! The seam to language models (Attractor 4.5, 1.4): the engine knows no provider.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use orchestra_core::{FailureCategory, Outcome};
+
+use crate::stage::StageContext;
+
+/// What a model stage asks of the backend.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CodergenRequest {
+    /// The stage, with its attributes (`llm_model` and others) and the run's context.
+    pub stage: StageContext,
+    /// The prompt, with its variables expanded.
+    pub prompt: String,
+}
+
+/// What a backend gives back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CodergenReply {
+    /// The response of the model; the stage succeeds, unless it wrote a status file that says otherwise.
+    Text(String),
+    /// The outcome of the stage, as it is.
+    Outcome(Outcome),
+}
+
+impl From<String> for CodergenReply {
+    fn from(text: String) -> CodergenReply {
+        CodergenReply::Text(text)
+    }
+}
+
+impl From<&str> for CodergenReply {
+    fn from(text: &str) -> CodergenReply {
+        CodergenReply::Text(text.to_owned())
+    }
+}
+
+impl From<Outcome> for CodergenReply {
+    fn from(outcome: Outcome) -> CodergenReply {
+        CodergenReply::Outcome(outcome)
+    }
+}
+
+/// A backend that could not answer (Attractor appendix D).
+///
+/// ```
+/// use orchestra_engine::{BackendError, FailureCategory};
+/// let error = BackendError::terminal("the key is not accepted");
+/// assert_eq!(error.category, FailureCategory::Terminal);
+/// assert_eq!(error.to_string(), "the key is not accepted");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct BackendError {
+    /// What went wrong.
+    pub message: String,
+    /// Whether asking again may help.
+    pub category: FailureCategory,
+    /// What caused it.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl BackendError {
+    /// An error that may pass: a rate limit, a network fault.
+    pub fn retryable(message: impl Into<String>) -> BackendError {
+        BackendError {
+            message: message.into(),
+            category: FailureCategory::Retryable,
+            source: None,
+        }
+    }
+
+    /// An error that asking again will not mend: credentials, a bad request.
+    pub fn terminal(message: impl Into<String>) -> BackendError {
+        BackendError {
+            category: FailureCategory::Terminal,
+            ..BackendError::retryable(message)
+        }
+    }
+
+    /// Adds what caused it.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BackendError {
+        self.source = Some(source.into());
+        self
+    }
+}
+
+/// What runs model stages. Dropping the future cancels the call.
+///
+/// ```
+/// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest};
+/// struct Echo;
+/// impl CodergenBackend for Echo {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         Ok(format!("You said: {}", request.prompt).into())
+///     }
+/// }
+/// ```
+pub trait CodergenBackend: Send + Sync + 'static {
+    /// Runs one attempt of a model stage.
+    ///
+    /// # Errors
+    /// The model gave no answer; the stage fails with the error's text.
+    fn run(
+        &self,
+        request: CodergenRequest,
+    ) -> impl Future<Output = Result<CodergenReply, BackendError>> + Send;
+}
+
+type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, BackendError>> + Send + 'a>>;
+
+/// A backend whose type is forgotten.
+pub(crate) trait AnyBackend: Send + Sync {
+    fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_>;
+}
+
+impl<B: CodergenBackend> AnyBackend for B {
+    fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_> {
+        Box::pin(self.run(request))
+    }
+}
+
+/// A backend that calls no model and answers `[Simulated] Response for stage: ID`.
+///
+/// ```
+/// use orchestra_engine::{Engine, SimulationBackend};
+/// let engine = Engine::builder().backend(SimulationBackend).build()?;
+/// # Ok::<(), orchestra_engine::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SimulationBackend;
+
+impl SimulationBackend {
+    pub(crate) fn response(node: &str) -> String {
+        format!("[Simulated] Response for stage: {node}")
+    }
+}
+
+impl CodergenBackend for SimulationBackend {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        Ok(SimulationBackend::response(request.stage.node().id()).into())
+    }
+}

@@ -1,0 +1,6 @@
+//! The handlers that every engine has.
+
+pub(crate) mod backend;
+pub(crate) mod codergen;
+pub(crate) mod simulate;
+pub(crate) mod status;

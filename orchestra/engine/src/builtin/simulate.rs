@@ -1,0 +1,91 @@
+//! Simulation: no model is called and nothing is executed; a script says how stages end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orchestra_core::Outcome;
+use orchestra_graph::kind;
+
+use super::backend::SimulationBackend;
+use super::codergen::{keep, responded};
+use crate::handler::{Handler, HandlerFuture};
+use crate::stage::StageContext;
+use crate::store::{StageFile, StoreError};
+
+/// The outcomes that stages give in a simulated run; a stage that is not named succeeds.
+///
+/// A stage gives its outcomes in turn, one an attempt, and the last again and again.
+///
+/// ```
+/// use orchestra_engine::{Outcome, Script};
+/// let script = Script::new()
+///     .outcomes("build", [Outcome::fail("no compiler"), Outcome::success()])
+///     .outcomes("review", [Outcome::success().prefer("Fix")]);
+/// assert_eq!(script.nodes().collect::<Vec<_>>(), ["build", "review"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Script {
+    nodes: BTreeMap<String, Vec<Outcome>>,
+}
+
+impl Script {
+    /// A script by which every stage succeeds.
+    pub fn new() -> Script {
+        Script::default()
+    }
+
+    /// Adds outcomes of a node, behind those that it has.
+    #[must_use]
+    pub fn outcomes(
+        mut self,
+        node: impl Into<String>,
+        outcomes: impl IntoIterator<Item = Outcome>,
+    ) -> Script {
+        self.nodes.entry(node.into()).or_default().extend(outcomes);
+        self
+    }
+
+    /// The nodes that are named, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    fn turn(&self, node: &str, turn: usize) -> Option<&Outcome> {
+        let outcomes = self.nodes.get(node)?;
+        outcomes.get(turn).or(outcomes.last())
+    }
+}
+
+/// Stands for every handler in a simulated run.
+pub(crate) struct Simulated {
+    pub(crate) script: Arc<Script>,
+}
+
+impl Handler for Simulated {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            self.outcome(&stage).unwrap_or_else(|error| {
+                let reason = error.to_string();
+                stage.run().broken(error);
+                Outcome::fail(reason)
+            })
+        })
+    }
+}
+
+impl Simulated {
+    fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
+        let node = stage.node();
+        let scripted = self
+            .script
+            .turn(node.id(), stage.run().next_turn(node.index()))
+            .cloned();
+        if node.kind() == kind::CODERGEN {
+            let response = SimulationBackend::response(node.id());
+            keep(stage, StageFile::Prompt, node.prompt())?;
+            keep(stage, StageFile::Response, &response)?;
+            return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
+        }
+        Ok(scripted.unwrap_or_else(|| Outcome::success().notes(format!("[Simulated] {}", node.id()))))
+    }
+}

@@ -1,0 +1,142 @@
+//! The status file: how a stage that is no Rust code tells its outcome (Attractor appendix C, rule D8).
+
+use orchestra_core::{FailureCategory, Outcome, Status};
+use serde_json::{Map, Value};
+
+use crate::store::{RunStore, StageFile};
+
+/// The note of a success that `auto_status` filled in.
+const AUTO_NOTE: &str = "auto-status: handler completed without writing status";
+
+/// The file's content; both spellings of the two renamed fields are understood by readers.
+pub(crate) fn write(outcome: &Outcome) -> Vec<u8> {
+    let mut json = serde_json::to_vec_pretty(outcome).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
+
+/// What the stage wrote; `None` where it wrote nothing.
+///
+/// # Errors
+/// Says in one line why the file cannot be used.
+pub(crate) fn read(files: &dyn RunStore, node: &str) -> Result<Option<Outcome>, String> {
+    let bytes = files
+        .read(node, StageFile::Status)
+        .map_err(|error| error.to_string())?;
+    bytes.map(|bytes| parse(&bytes)).transpose()
+}
+
+fn parse(bytes: &[u8]) -> Result<Outcome, String> {
+    let wrong = |what: &str| format!("the stage wrote a status.json that cannot be used: {what}");
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(&error.to_string()))?;
+    let Value::Object(mut fields) = value else {
+        return Err(wrong("it is not an object"));
+    };
+    let word = text(&mut fields, &["outcome", "status"]).map_err(|what| wrong(&what))?;
+    let Some(word) = word else {
+        return Err(wrong("it has no `outcome`"));
+    };
+    let mut outcome = Outcome::new(Status::of(&word.to_ascii_lowercase()));
+    let label = text(&mut fields, &["preferred_label", "preferred_next_label"]);
+    outcome.preferred_label = label.map_err(|what| wrong(&what))?;
+    outcome.notes = text(&mut fields, &["notes"]).map_err(|what| wrong(&what))?;
+    outcome.failure_reason = text(&mut fields, &["failure_reason"]).map_err(|what| wrong(&what))?;
+    match fields.remove("suggested_next_ids") {
+        None | Some(Value::Null) => {}
+        Some(ids) => {
+            outcome.suggested_next_ids = serde_json::from_value(ids)
+                .map_err(|_| wrong("`suggested_next_ids` is not a list of texts"))?;
+        }
+    }
+    match fields.remove("context_updates") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(updates)) => outcome.context_updates = updates.into_iter().collect(),
+        Some(_) => return Err(wrong("`context_updates` is not an object")),
+    }
+    if let Some(category) = fields.remove("failure_category") {
+        outcome.failure_category = serde_json::from_value::<FailureCategory>(category)
+            .map_err(|_| wrong("`failure_category` is not `retryable`, `terminal` or `pipeline`"))?;
+    }
+    if !outcome.status.is_success() && outcome.failure_reason.is_none() {
+        outcome.failure_reason = outcome.notes.clone();
+    }
+    Ok(outcome)
+}
+
+/// A text under the first of some names that holds one; an empty text is none.
+fn text(fields: &mut Map<String, Value>, names: &[&str]) -> Result<Option<String>, String> {
+    for name in names {
+        match fields.remove(*name) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) if text.is_empty() => {}
+            Some(Value::String(text)) => return Ok(Some(text)),
+            Some(_) => return Err(format!("`{name}` is not a text")),
+        }
+    }
+    Ok(None)
+}
+
+/// What the stage wrote, over what the engine knows of it.
+pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
+    let mut updates = known.context_updates;
+    updates.append(&mut written.context_updates);
+    written.context_updates = updates;
+    written.notes = written.notes.or(known.notes);
+    written
+}
+
+/// The success that `auto_status` fills in; the context keeps what the engine knows.
+pub(crate) fn automatic(known: Outcome) -> Outcome {
+    let mut outcome = Outcome::success().notes(AUTO_NOTE);
+    outcome.context_updates = known.context_updates;
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_are_read() {
+        let old =
+            parse(br#"{"status": "RETRY", "preferred_next_label": "Fix", "notes": "once more"}"#).unwrap();
+        let new = parse(br#"{"outcome": "retry", "preferred_label": "Fix", "notes": "once more"}"#).unwrap();
+        assert_eq!(old, new);
+        assert_eq!(
+            (old.status, old.preferred_label.as_deref()),
+            (Status::Retry, Some("Fix"))
+        );
+        assert_eq!(old.failure_reason.as_deref(), Some("once more"));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let outcome = Outcome::success()
+            .set("a", 1)
+            .prefer("Go")
+            .suggest("b")
+            .notes("done");
+        assert_eq!(parse(&write(&outcome)), Ok(outcome));
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_usable_is_named() {
+        for (text, problem) in [
+            ("", "EOF"),
+            ("[]", "not an object"),
+            ("{}", "no `outcome`"),
+            (r#"{"outcome": 1}"#, "`outcome` is not a text"),
+            (
+                r#"{"outcome": "success", "context_updates": []}"#,
+                "`context_updates`",
+            ),
+            (
+                r#"{"outcome": "success", "suggested_next_ids": "a"}"#,
+                "`suggested_next_ids`",
+            ),
+        ] {
+            let told = parse(text.as_bytes()).unwrap_err();
+            assert!(told.contains(problem), "{told}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The engine: what runs have in common, and how one is started.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::{Context, Machine, SharedPipeline};
+use serde_json::Value;
+use tracing::Instrument;
+
+use crate::binding::{Binding, Supplies};
+use crate::builtin::backend::CodergenBackend;
+use crate::builtin::codergen::Codergen;
+use crate::builtin::simulate::{Script, Simulated};
+use crate::clock::{Clock, SystemClock};
+use crate::driver::Driver;
+use crate::error::{BuildError, StartError};
+use crate::event::RunEvent;
+use crate::handle::RunHandle;
+use crate::handler::{Handler, HandlerSet};
+use crate::id::{RunId, random};
+use crate::registry::Registry;
+use crate::resolve::resolve;
+use crate::run::Run;
+use crate::sink::Callback;
+use crate::store::{FolderStore, Manifest, RunStore, StoreError};
+
+/// How often a generated name is tried again where its folder is taken.
+const NAME_TRIES: u32 = 8;
+
+type OpenStore = Arc<dyn Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync>;
+
+/// What all runs of an engine share.
+pub(crate) struct Settings {
+    pub(crate) callbacks: Arc<[Callback]>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) codergen: Option<Arc<dyn Handler>>,
+    pub(crate) script: Option<Arc<Script>>,
+    pub(crate) simulated: Option<Arc<dyn Handler>>,
+    pub(crate) inherit_env: Vec<String>,
+    pub(crate) working_dir: Option<PathBuf>,
+    runs_dir: Option<PathBuf>,
+    open_store: OpenStore,
+}
+
+/// Runs pipelines; cheap to clone.
+///
+/// ```
+/// use orchestra_engine::{Engine, SimulationBackend};
+/// use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = r#"digraph poem { start -> write -> exit; write [prompt="Write a poem."] }"#;
+/// let pipeline = load(Source::new("poem.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().backend(SimulationBackend).build()?;
+/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert_eq!(result.path, ["start", "write", "exit"]);
+/// assert_eq!(result.context.text("last_response"), "[Simulated] Response for stage: write");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    settings: Arc<Settings>,
+}
+
+impl Engine {
+    /// Begins an engine. Without further words it keeps nothing on disk and has no model.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            callbacks: Vec::new(),
+            clock: Arc::new(SystemClock::new()),
+            codergen: None,
+            script: None,
+            inherit_env: Vec::new(),
+            working_dir: None,
+            runs_dir: None,
+            open_store: Arc::new(|folder| Ok(Arc::new(FolderStore::create(folder)?))),
+        }
+    }
+
+    /// Starts a compiled pipeline with the handlers that it is bound to. Await what is given back.
+    pub fn start<B: Binding>(&self, binding: B, handlers: impl Supplies<B::Handlers>) -> StartBuilder {
+        self.prepare(binding.pipeline().into(), handlers.supply())
+    }
+
+    /// Starts a pipeline that was loaded at run time. Await what is given back.
+    pub fn start_loaded(
+        &self,
+        pipeline: impl Into<SharedPipeline>,
+        handlers: impl HandlerSet,
+    ) -> StartBuilder {
+        self.prepare(pipeline.into(), handlers)
+    }
+
+    fn prepare(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> StartBuilder {
+        let mut registry = Registry::default();
+        handlers.register(&mut registry);
+        StartBuilder {
+            engine: self.clone(),
+            pipeline,
+            registry,
+            context: Context::new(),
+            seed: None,
+            run_id: None,
+            run_dir: None,
+            max_time: None,
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("runs_dir", &self.settings.runs_dir)
+            .field("simulated", &self.settings.script.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes an [`Engine`].
+///
+/// ```
+/// use orchestra_engine::{Engine, SimulationBackend};
+/// let engine = Engine::builder()
+///     .backend(SimulationBackend)
+///     .runs_dir("runs")
+///     .inherit_env(["CARGO_HOME"])
+///     .on_event(|event| println!("{} {}", event.seq, event.kind.name()))
+///     .build()?;
+/// # Ok::<(), orchestra_engine::BuildError>(())
+/// ```
+pub struct EngineBuilder {
+    callbacks: Vec<Callback>,
+    clock: Arc<dyn Clock>,
+    codergen: Option<Arc<dyn Handler>>,
+    script: Option<Arc<Script>>,
+    inherit_env: Vec<String>,
+    working_dir: Option<PathBuf>,
+    runs_dir: Option<PathBuf>,
+    open_store: OpenStore,
+}
+
+impl EngineBuilder {
+    /// What runs model stages.
+    #[must_use]
+    pub fn backend(mut self, backend: impl CodergenBackend) -> EngineBuilder {
+        self.codergen = Some(Arc::new(Codergen {
+            backend: Arc::new(backend),
+        }));
+        self
+    }
+
+    /// Keeps each run in a folder of its own below this one.
+    #[must_use]
+    pub fn runs_dir(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
+        self.runs_dir = Some(folder.into());
+        self
+    }
+
+    /// Calls a function with every event of every run, in the order of each run. It is called by the run itself,
+    /// which waits for it; a panic in it is contained.
+    #[must_use]
+    pub fn on_event(mut self, callback: impl Fn(&RunEvent) + Send + Sync + 'static) -> EngineBuilder {
+        self.callbacks.push(Arc::new(callback));
+        self
+    }
+
+    /// Environment variables that every tool may see, beside those that a program needs at all.
+    #[must_use]
+    pub fn inherit_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> EngineBuilder {
+        self.inherit_env.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// The folder in which tools run; without one, the program's own.
+    #[must_use]
+    pub fn working_dir(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
+        self.working_dir = Some(folder.into());
+        self
+    }
+
+    /// Executes nothing: neither models nor tools nor handlers. The script says how stages end.
+    #[must_use]
+    pub fn simulate(mut self, script: Script) -> EngineBuilder {
+        self.script = Some(Arc::new(script));
+        self
+    }
+
+    /// Another clock, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> EngineBuilder {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Another way to keep a run in its folder, for tests.
+    #[must_use]
+    pub fn store(
+        mut self,
+        open: impl Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync + 'static,
+    ) -> EngineBuilder {
+        self.open_store = Arc::new(open);
+        self
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// A name given to [`inherit_env`](EngineBuilder::inherit_env) can be no variable's.
+    pub fn build(self) -> Result<Engine, BuildError> {
+        let impossible = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
+        if let Some(name) = self.inherit_env.iter().find(impossible) {
+            return Err(BuildError::EnvironmentName { name: name.clone() });
+        }
+        let simulated = self.script.clone().map(|script| {
+            let handler: Arc<dyn Handler> = Arc::new(Simulated { script });
+            handler
+        });
+        Ok(Engine {
+            settings: Arc::new(Settings {
+                callbacks: self.callbacks.into(),
+                clock: self.clock,
+                codergen: self.codergen,
+                script: self.script,
+                simulated,
+                inherit_env: self.inherit_env,
+                working_dir: self.working_dir,
+                runs_dir: self.runs_dir,
+                open_store: self.open_store,
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBuilder").finish_non_exhaustive()
+    }
+}
+
+/// A run that is about to start; await it.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().build()?;
+/// let run = engine.start_loaded(pipeline, ()).param("pr", "42").seed(7).run_id("first").await?;
+/// assert_eq!(run.wait().await?.context.text("pr"), "42");
+/// # Ok(()) }
+/// ```
+#[must_use = "a run starts when this is awaited"]
+pub struct StartBuilder {
+    engine: Engine,
+    pipeline: SharedPipeline,
+    registry: Registry,
+    context: Context,
+    seed: Option<u64>,
+    run_id: Option<String>,
+    run_dir: Option<PathBuf>,
+    max_time: Option<Duration>,
+}
+
+impl StartBuilder {
+    /// A value in the context at the start.
+    pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
+        self.context.set(key.into(), value);
+        self
+    }
+
+    /// The seed of every chance in the run; without one it is drawn.
+    pub fn seed(mut self, seed: u64) -> StartBuilder {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The name of the run; without one it is made of the time.
+    pub fn run_id(mut self, id: impl Into<String>) -> StartBuilder {
+        self.run_id = Some(id.into());
+        self
+    }
+
+    /// Keeps the run in exactly this folder, which must be new or empty.
+    pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> StartBuilder {
+        self.run_dir = Some(folder.into());
+        self
+    }
+
+    /// Fails the run when it takes longer.
+    pub fn max_time(mut self, limit: Duration) -> StartBuilder {
+        self.max_time = Some(limit);
+        self
+    }
+
+    async fn start(self) -> Result<RunHandle, StartError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let settings = self.engine.settings;
+        let handlers = resolve(&settings, &self.pipeline, &self.registry)?;
+        let now = settings.clock.now();
+        let (mut id, named) = match self.run_id {
+            Some(id) => (RunId::new(id)?, true),
+            None => (RunId::generate(now), false),
+        };
+        let mut tries = if named || self.run_dir.is_some() {
+            1
+        } else {
+            NAME_TRIES
+        };
+        let seed = self.seed.unwrap_or_else(random);
+        let store = loop {
+            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id) else {
+                break None;
+            };
+            let manifest = Manifest {
+                schema: "orchestra.manifest/1",
+                run: id.to_string(),
+                name: self.pipeline.name.to_string(),
+                goal: self.pipeline.goal().to_owned(),
+                file: self.pipeline.file.to_string(),
+                started: now,
+                seed,
+                simulated: settings.script.is_some(),
+                engine: env!("CARGO_PKG_VERSION"),
+            };
+            tries -= 1;
+            match open(settings.open_store.clone(), folder, manifest).await {
+                Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
+                opened => break Some(opened?),
+            }
+        };
+        let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
+        let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
+        let run = Arc::new(Run::new(self.pipeline, id, settings, store));
+        let driver = Driver::new(run.clone(), machine, handlers, self.max_time);
+        let task = runtime.spawn(driver.drive().instrument(span));
+        Ok(RunHandle::new(run, task))
+    }
+}
+
+impl IntoFuture for StartBuilder {
+    type Output = Result<RunHandle, StartError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
+    }
+}
+
+impl fmt::Debug for StartBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartBuilder")
+            .field("pipeline", &self.pipeline.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId) -> Option<PathBuf> {
+    match run_dir {
+        Some(folder) => Some(folder.to_owned()),
+        None => settings.runs_dir.as_ref().map(|runs| runs.join(&**id)),
+    }
+}
+
+/// Opens a run's folder away from the threads that run stages.
+async fn open(open: OpenStore, folder: PathBuf, manifest: Manifest) -> Result<Arc<dyn RunStore>, StoreError> {
+    let path = folder.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        let store = open(&folder)?;
+        store.manifest(&manifest)?;
+        Ok(store)
+    });
+    opened
+        .await
+        .unwrap_or_else(|error| Err(StoreError::io("make", &path, std::io::Error::other(error))))
+}

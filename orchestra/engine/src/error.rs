@@ -1,0 +1,160 @@
+//! Why an engine cannot be built, a run cannot start, or a run cannot go on.
+
+use std::fmt;
+
+use orchestra_graph::table::Text;
+use orchestra_graph::{Pipeline, Position, did_you_mean};
+
+use crate::id::{InvalidRunId, RunId};
+use crate::store::StoreError;
+
+/// An engine that cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A name that no environment variable can have.
+    #[error("`{}` cannot be the name of an environment variable", .name.escape_debug())]
+    EnvironmentName {
+        /// The name.
+        name: String,
+    },
+}
+
+impl BuildError {
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            BuildError::EnvironmentName { .. } => "environment_name",
+        }
+    }
+}
+
+/// A run that cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The pipeline asks for what this engine does not have; everything that is missing is listed.
+    #[error(transparent)]
+    Refused(#[from] Refusals),
+    /// The name of the run could not name a folder.
+    #[error(transparent)]
+    InvalidRunId(#[from] InvalidRunId),
+    /// The run folder could not be made.
+    #[error("the run folder cannot be made: {0}")]
+    Store(#[from] StoreError),
+    /// There is no tokio runtime to run on.
+    #[error("a run needs a tokio runtime; start it from within one, such as under `#[tokio::main]`")]
+    NoRuntime,
+}
+
+impl StartError {
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            StartError::Refused(_) => "refused",
+            StartError::InvalidRunId(_) => "invalid_run_id",
+            StartError::Store(error) => error.code(),
+            StartError::NoRuntime => "no_runtime",
+        }
+    }
+}
+
+/// All that a pipeline asks for and an engine does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusals {
+    /// The name of the pipeline.
+    pub pipeline: String,
+    /// What is missing, in the order of the file; never empty.
+    pub list: Vec<Refusal>,
+}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pipeline `{}` cannot be run", self.pipeline)?;
+        match &self.list[..] {
+            [only] => write!(f, ": {only}"),
+            list => list.iter().try_for_each(|refusal| write!(f, "\n  {refusal}")),
+        }
+    }
+}
+
+impl std::error::Error for Refusals {}
+
+/// One thing that a pipeline asks for and an engine does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What kind of thing: `missing_handler`, `not_provided`, `no_backend`, `attribute`, `unknown_script_node`.
+    pub code: &'static str,
+    /// The pipeline's file; empty where no place in it is at fault.
+    pub file: Text,
+    /// The place in the file.
+    pub position: Position,
+    /// What is missing and how to supply it.
+    pub message: String,
+}
+
+impl Refusal {
+    pub(crate) fn at(
+        pipeline: &Pipeline,
+        position: Position,
+        code: &'static str,
+        message: String,
+    ) -> Refusal {
+        Refusal {
+            code,
+            file: pipeline.file.clone(),
+            position,
+            message,
+        }
+    }
+
+    /// A word with the nearest of some others, where one is near.
+    pub(crate) fn suggest<'c>(word: &str, others: impl IntoIterator<Item = &'c str>) -> String {
+        match did_you_mean(word, others) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.is_empty() {
+            let Position { line, column } = self.position;
+            write!(f, "{}:{line}:{column}: ", self.file)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A run that could not go on. A pipeline that fails is no such error but a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The run folder cannot be written; the last checkpoint is intact.
+    #[error("run `{run}` cannot be kept: {source}")]
+    Store {
+        /// The run.
+        run: RunId,
+        /// What could not be done.
+        source: StoreError,
+    },
+    /// The runtime was shut down, or the engine itself panicked.
+    #[error("run `{run}` was lost: {reason}")]
+    Lost {
+        /// The run.
+        run: RunId,
+        /// How.
+        reason: String,
+    },
+}
+
+impl RunError {
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RunError::Store { source, .. } => source.code(),
+            RunError::Lost { .. } => "lost",
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What a run tells while it goes (Attractor 9.6, rule R8).
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use orchestra_core::{RunFailure, SharedPipeline};
+use orchestra_graph::{Decision, Next, NodeIndex, Rule};
+use serde::{Serialize, Serializer};
+
+use crate::clock::Timestamp;
+use crate::id::RunId;
+
+/// The version of the form in which events are written.
+const SCHEMA: &str = "orchestra.event/1";
+
+/// The id of a node; cheap to clone, and a `&str` to everything that reads it.
+#[derive(Clone)]
+pub struct NodeName {
+    pipeline: SharedPipeline,
+    node: NodeIndex,
+}
+
+impl NodeName {
+    pub(crate) fn new(pipeline: &SharedPipeline, node: NodeIndex) -> NodeName {
+        NodeName {
+            pipeline: pipeline.clone(),
+            node,
+        }
+    }
+}
+
+impl Deref for NodeName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.pipeline.stage(self.node).id()
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl fmt::Debug for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl PartialEq for NodeName {
+    fn eq(&self, other: &NodeName) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for NodeName {}
+
+impl PartialEq<str> for NodeName {
+    fn eq(&self, other: &str) -> bool {
+        &**self == other
+    }
+}
+
+impl PartialEq<&str> for NodeName {
+    fn eq(&self, other: &&str) -> bool {
+        &**self == *other
+    }
+}
+
+impl Serialize for NodeName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+/// Something that happened in a run.
+///
+/// Written as JSON it is one flat object: `schema`, `seq`, `time`, `run`, `event`, and the fields of its kind.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let mut events = run.events();
+/// let first = events.recv().await.expect("a run has events");
+/// assert_eq!((first.seq, first.kind.name()), (1, "PipelineStarted"));
+/// assert!(serde_json::to_string(&*first)?.contains(r#""event":"PipelineStarted","name":"hello""#));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunEvent {
+    /// Its place among the events of the run, from 1, without gaps.
+    pub seq: u64,
+    /// When it happened.
+    pub time: Timestamp,
+    /// The run.
+    pub run: RunId,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+impl Serialize for RunEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            schema: &'static str,
+            seq: u64,
+            time: Timestamp,
+            run: &'a RunId,
+            #[serde(flatten)]
+            kind: &'a EventKind,
+        }
+        let RunEvent { seq, time, run, kind } = self;
+        Written {
+            schema: SCHEMA,
+            seq: *seq,
+            time: *time,
+            run,
+            kind,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog` and `PipelineCancelled` are added.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// The run began.
+    PipelineStarted {
+        /// The name of the pipeline.
+        name: String,
+        /// Its goal; may be empty.
+        goal: String,
+    },
+    /// The run succeeded.
+    PipelineCompleted {
+        /// How long the run took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+        /// How many artifacts the run left.
+        artifact_count: u64,
+    },
+    /// The run failed.
+    PipelineFailed {
+        /// Why, in words.
+        error: String,
+        /// Why, as data; `None` where the engine itself failed, such as by a full disk.
+        failure: Option<RunFailure>,
+        /// How long the run took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// Somebody ended the run.
+    PipelineCancelled {
+        /// Why.
+        reason: String,
+        /// How long the run took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// A stage begins.
+    StageStarted {
+        /// The stage.
+        node: NodeName,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Which visit of the node, from 1.
+        visit: u32,
+        /// Which attempt of the visit, from 1.
+        attempt: u32,
+    },
+    /// A stage ended otherwise than by a failure.
+    StageCompleted {
+        /// The stage.
+        node: NodeName,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Which visit of the node, from 1.
+        visit: u32,
+        /// Which attempt of the visit, from 1.
+        attempt: u32,
+        /// The outcome word.
+        outcome: String,
+        /// The label that the stage prefers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        preferred_label: Option<String>,
+        /// A summary for people.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        notes: Option<String>,
+        /// How long the attempt took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// A stage failed.
+    StageFailed {
+        /// The stage.
+        node: NodeName,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Which visit of the node, from 1.
+        visit: u32,
+        /// Which attempt of the visit, from 1.
+        attempt: u32,
+        /// Why.
+        error: String,
+        /// Whether it will be tried again.
+        will_retry: bool,
+        /// How long the attempt took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// A stage says something.
+    StageLog {
+        /// The stage.
+        node: NodeName,
+        /// What it says.
+        message: String,
+    },
+    /// The way on was chosen, or there is none.
+    EdgeSelected {
+        /// The node whose edges were chosen from.
+        from: NodeName,
+        /// Where the run goes; `None` where no way leads on.
+        to: Option<NodeName>,
+        /// The rule that decided; written as one word.
+        #[serde(serialize_with = "rule_word")]
+        rule: Rule,
+        /// The conditions that were tested, in the order of the file.
+        tested: Vec<TestedCondition>,
+    },
+    /// The state of the run is on the disk.
+    CheckpointSaved {
+        /// The stage that ended last.
+        node: NodeName,
+    },
+}
+
+/// A condition that was tested for a decision (rule R8).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TestedCondition {
+    /// Where the edge leads.
+    pub to: NodeName,
+    /// The condition as written.
+    pub condition: String,
+    /// Whether it held.
+    pub held: bool,
+    /// The keys that it reads, with the values that it saw.
+    #[serde(serialize_with = "as_map")]
+    pub values: Vec<(String, String)>,
+}
+
+impl EventKind {
+    /// The name of the kind, such as `StageStarted`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            EventKind::PipelineStarted { .. } => "PipelineStarted",
+            EventKind::PipelineCompleted { .. } => "PipelineCompleted",
+            EventKind::PipelineFailed { .. } => "PipelineFailed",
+            EventKind::PipelineCancelled { .. } => "PipelineCancelled",
+            EventKind::StageStarted { .. } => "StageStarted",
+            EventKind::StageCompleted { .. } => "StageCompleted",
+            EventKind::StageFailed { .. } => "StageFailed",
+            EventKind::StageLog { .. } => "StageLog",
+            EventKind::EdgeSelected { .. } => "EdgeSelected",
+            EventKind::CheckpointSaved { .. } => "CheckpointSaved",
+        }
+    }
+
+    /// The event of a decision.
+    pub(crate) fn of_decision(pipeline: &SharedPipeline, from: NodeIndex, decision: Decision) -> EventKind {
+        let to = match decision.next {
+            Next::Edge(edge) => Some(pipeline.edge(edge).to),
+            Next::Jump(target) => Some(target),
+            Next::End { .. } | Next::Fail(_) => None,
+        };
+        let tested = decision.tested.into_iter().map(|tested| {
+            let edge = pipeline.edge(tested.edge);
+            TestedCondition {
+                to: NodeName::new(pipeline, edge.to),
+                condition: pipeline
+                    .condition(edge)
+                    .map_or_else(String::new, |condition| condition.text.to_string()),
+                held: tested.held,
+                values: tested.values,
+            }
+        });
+        EventKind::EdgeSelected {
+            from: NodeName::new(pipeline, from),
+            to: to.map(|node| NodeName::new(pipeline, node)),
+            rule: decision.rule,
+            tested: tested.collect(),
+        }
+    }
+}
+
+/// Milliseconds, with the microseconds behind the point.
+pub(crate) fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_micros() as f64 / 1_000.0)
+}
+
+fn rule_word<S: Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(rule.word())
+}
+
+fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
+}

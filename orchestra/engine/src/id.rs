@@ -1,0 +1,169 @@
+//! Names of runs.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Serialize, Serializer};
+
+use crate::clock::Timestamp;
+
+const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+/// How many names of six digits there are.
+const SPACE: u64 = 36_u64.pow(6);
+const MAX_LENGTH: usize = 100;
+
+/// The name of a run, which is also the name of its folder; cheap to clone.
+///
+/// A generated one sorts by time of start: `20261121-153000-0k3f9q`.
+///
+/// ```
+/// use orchestra_engine::RunId;
+/// assert_eq!(&*RunId::new("nightly-7")?, "nightly-7");
+/// assert!(RunId::new("../elsewhere").is_err());
+/// # Ok::<(), orchestra_engine::InvalidRunId>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(Arc<str>);
+
+/// A text that cannot be the name of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` cannot be the name of a run: 1 to {MAX_LENGTH} ASCII letters, digits, `-`, `_` and `.` are allowed, \
+     the first a letter or digit, the last not `.`, and no name that Windows reserves",
+    .id.escape_debug()
+)]
+pub struct InvalidRunId {
+    /// The text.
+    pub id: String,
+}
+
+impl RunId {
+    /// A name given by the user.
+    ///
+    /// # Errors
+    /// The text could not name a folder on every system, or would name one elsewhere.
+    pub fn new(id: impl Into<String>) -> Result<RunId, InvalidRunId> {
+        let id = id.into();
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let sound = id.len() <= MAX_LENGTH
+            && id.bytes().all(allowed)
+            && id.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+            && !id.ends_with('.')
+            && !is_reserved(&id);
+        if sound {
+            Ok(RunId(id.into()))
+        } else {
+            Err(InvalidRunId { id })
+        }
+    }
+
+    /// A new name; no two of one process are equal, and two of different processes hardly ever.
+    pub(crate) fn generate(now: Timestamp) -> RunId {
+        static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(random() % SPACE));
+        let mut number = NEXT.fetch_add(1, Ordering::Relaxed) % SPACE;
+        let mut suffix = [0; 6];
+        for digit in suffix.iter_mut().rev() {
+            *digit = DIGITS[(number % 36) as usize];
+            number /= 36;
+        }
+        let mut id = [b'-'; 22];
+        let [year, month, day, hour, minute, second] = now.civil();
+        for (at, width, value) in [
+            (0, 4, year),
+            (4, 2, month),
+            (6, 2, day),
+            (9, 2, hour),
+            (11, 2, minute),
+            (13, 2, second),
+        ] {
+            let mut value = value;
+            for digit in id[at..at + width].iter_mut().rev() {
+                *digit = b'0' + (value % 10) as u8;
+                value /= 10;
+            }
+        }
+        id[16..].copy_from_slice(&suffix);
+        RunId(String::from_utf8_lossy(&id).into())
+    }
+}
+
+/// Whether Windows gives a name a meaning of its own, whatever comes behind a dot.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default();
+    let numbered = |prefix: &str| {
+        stem.len() == 4
+            && stem
+                .get(..3)
+                .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+            && stem.as_bytes()[3].is_ascii_digit()
+    };
+    ["con", "prn", "aux", "nul"]
+        .iter()
+        .any(|reserved| stem.eq_ignore_ascii_case(reserved))
+        || numbered("com")
+        || numbered("lpt")
+}
+
+/// A number that nobody can foretell; for names and seeds, never for a decision.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Deref for RunId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl Serialize for RunId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_sort_by_time_and_are_names_that_a_user_may_give() {
+        let early = RunId::generate(Timestamp::from_millis(1_795_275_000_042));
+        let late = RunId::generate(Timestamp::from_millis(1_795_275_001_042));
+        assert!(early.starts_with("20261121-153000-"), "{early}");
+        assert_eq!(early.len(), 22);
+        assert!(early < late);
+        assert_eq!(RunId::new(early.to_string()), Ok(early));
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        let long = "a".repeat(300);
+        for bad in [
+            "", ".", "..", "a/b", "a\\b", "a\0", "%2e%2e", "-a", ".a", "a.", "é", "CON", "nul.txt", "com1",
+            &long,
+        ] {
+            assert!(RunId::new(bad).is_err(), "{bad}");
+        }
+        for good in ["a", "A-1_b.c", "console", "com", "2026"] {
+            assert!(RunId::new(good).is_ok(), "{good}");
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! Runs the shell commands of tool stages, and leaves nothing of them behind.
+//!
+//! What a tool may do, and what happens:
+//!
+//! | The tool | The runner |
+//! |---|---|
+//! | runs too long, or is no longer wanted | TERM to its process group, KILL after the grace period |
+//! | ignores TERM, forks, opens sessions, forks twice, empties its environment | is found by its marks and killed |
+//! | ends and leaves children behind, perhaps holding its output open | they are killed at once; the result does not wait for them |
+//! | writes without end, or a line of a gigabyte | memory and file stay within their limits; the count is exact |
+//! | writes what is not UTF-8 | the bytes are replaced, and [`ToolOutput::lossy`] says so |
+//! | reads its input | finds it closed |
+//! | still runs when the engine dies, even by signal 9 | is killed by a watcher process |
+//!
+//! Each command has one thread, which starts it, reads it and ends it. So the runner needs nothing of
+//! the async runtime but a place to wait, a full disk does not stall other tasks, and the clean-up of
+//! a dropped future goes on even while the runtime is being shut down.
+//!
+//! What is not covered: a process that changes its user, and one that has emptied its environment,
+//! restored its limits and left its group and session on purpose. On Unix systems other than Linux
+//! only the process group is killed. On Windows a job object ends all processes, without grace.
+//!
+//! Text of a model or a person must never become a part of the command. It goes into a
+//! [`ShellCommand::variable`], and the command reads it as `"$NAME"`.
+
+mod capture;
+#[cfg(unix)]
+mod mark;
+#[cfg(unix)]
+mod supervise;
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+mod watcher;
+#[cfg(windows)]
+mod windows;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use capture::{OnLine, Sink};
+
+/// The variable that marks the processes of a command, on Unix. Its value is different for each.
+pub const MARK_VARIABLE: &str = "ORCHESTRA_TOOL_ID";
+
+/// Named by its path, so that no `PATH` decides which shell reads the commands.
+#[cfg(unix)]
+const SHELL: &str = "/bin/sh";
+#[cfg(windows)]
+const SHELL: &str = "cmd";
+
+/// The variables that a tool inherits; those that start with `LC_` come on top.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+];
+
+/// Without these, programs on Windows do not start or do not find their folders.
+const INHERITED_ON_WINDOWS: &[&str] = &[
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "NUMBER_OF_PROCESSORS",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+];
+
+/// One of the two output streams of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutputStream {
+    /// The standard output.
+    Stdout,
+    /// The standard error output.
+    Stderr,
+}
+
+/// A shell command that is to be run: by `sh -c`, on Windows by `cmd /C`.
+///
+/// The command gets no input, a process group of its own, and of our environment only the
+/// [allowed](Self::inherit) variables.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_engine::process::{Exit, ShellCommand};
+///
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let output = ShellCommand::new(r#"echo "checking $WHAT"; exit 3"#)
+///     .variable("WHAT", "a; rm -rf /")
+///     .timeout(Duration::from_secs(10))
+///     .run()
+///     .await?;
+/// assert_eq!(output.exit, Exit::Code(3));
+/// assert_eq!(output.last_line(), Some("checking a; rm -rf /"));
+/// # Ok::<(), orchestra_engine::process::ProcessError>(())
+/// # }).unwrap();
+/// ```
+#[must_use = "a command does nothing until it is run"]
+pub struct ShellCommand {
+    text: String,
+    directory: Option<PathBuf>,
+    inherit: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    timeout: Option<Duration>,
+    grace: Duration,
+    capture_limit: usize,
+    stdout_file: Option<PathBuf>,
+    stderr_file: Option<PathBuf>,
+    file_limit: u64,
+    cancel: Option<CancellationToken>,
+    on_line: Option<OnLine>,
+}
+
+impl ShellCommand {
+    /// A command from the text that the shell reads.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            directory: None,
+            inherit: Vec::new(),
+            variables: Vec::new(),
+            timeout: None,
+            grace: Duration::from_secs(2),
+            capture_limit: 1024 * 1024,
+            stdout_file: None,
+            stderr_file: None,
+            file_limit: 64 * 1024 * 1024,
+            cancel: None,
+            on_line: None,
+        }
+    }
+
+    /// The working directory; without it, that of our own process.
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.directory = Some(path.into());
+        self
+    }
+
+    /// Lets the command inherit one more variable of our environment, if it is set.
+    ///
+    /// Inherited anyway are `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `LC_*`, `TERM`,
+    /// `TMPDIR`, `TZ`, `CARGO_HOME`, `RUSTUP_HOME` and `RUSTUP_TOOLCHAIN`, on Windows also what
+    /// programs need there to start.
+    pub fn inherit(mut self, name: impl Into<OsString>) -> Self {
+        self.inherit.push(name.into());
+        self
+    }
+
+    /// Sets a variable for the command; the way for text that must not become a part of the command.
+    ///
+    /// A variable set here wins over an inherited one. [`MARK_VARIABLE`] cannot be set. Linux takes up
+    /// to 128 KiB for a variable, with more the start fails.
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// The time after which the command is ended; `None`, the default, is no limit.
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.timeout = limit.into();
+        self
+    }
+
+    /// The time between TERM and KILL when the command is ended early: 2 s unless set.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The number of bytes of each stream that are kept in memory: 1 MiB unless set.
+    ///
+    /// Of a longer stream the first half and the last half of the limit are kept, with a line between
+    /// them that says how many bytes were dropped.
+    pub fn capture_limit(mut self, bytes: usize) -> Self {
+        self.capture_limit = bytes;
+        self
+    }
+
+    /// Writes the standard output, as it comes, into a file that is created or emptied first.
+    pub fn stdout_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.stdout_file = Some(path.into());
+        self
+    }
+
+    /// Writes the standard error output, as it comes, into a file that is created or emptied first.
+    pub fn stderr_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.stderr_file = Some(path.into());
+        self
+    }
+
+    /// The number of bytes after which each file is ended by a note: 64 MiB unless set.
+    pub fn file_limit(mut self, bytes: u64) -> Self {
+        self.file_limit = bytes;
+        self
+    }
+
+    /// A token that ends the command early.
+    pub fn cancel(mut self, token: CancellationToken) -> Self {
+        self.cancel = Some(token);
+        self
+    }
+
+    /// A function that gets each line of output as it comes, for display.
+    ///
+    /// It runs on the thread of the command and should be quick: while it runs, the tool's output waits
+    /// and the time limit is not looked at. Of a line, it gets the first 8 KiB.
+    pub fn on_line(mut self, show: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
+        self.on_line = Some(Box::new(show));
+        self
+    }
+
+    /// Runs the command until it has ended and nothing of it is left.
+    ///
+    /// The result comes at the latest one second after the time limit and the grace period. If the
+    /// future is dropped, the command is ended as by a cancelled token, in the background. A token that
+    /// is cancelled already starts nothing.
+    ///
+    /// # Errors
+    /// If the command cannot be started, an output file cannot be created, or the end of the command
+    /// cannot be learnt. A command that fails is no error here: see [`ToolOutput::exit`].
+    pub async fn run(mut self) -> Result<ToolOutput, ProcessError> {
+        self.check()?;
+        if self.cancel.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            return Ok(Streams::create(&mut self)?.finish(Exit::Cancelled, Duration::ZERO));
+        }
+        #[cfg(unix)]
+        return supervise::run(self).await;
+        #[cfg(windows)]
+        return windows::run(self).await;
+    }
+
+    /// Faults that the system would report without naming their cause.
+    fn check(&self) -> Result<(), ProcessError> {
+        for (name, value) in &self.variables {
+            let bytes = name.as_encoded_bytes();
+            if bytes.is_empty()
+                || bytes.contains(&b'=')
+                || bytes.contains(&0)
+                || value.as_encoded_bytes().contains(&0)
+            {
+                return Err(ProcessError::Variable {
+                    name: name.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        let Some(path) = &self.directory else {
+            return Ok(());
+        };
+        let fault = match std::fs::metadata(path) {
+            Ok(data) if data.is_dir() => return Ok(()),
+            Ok(_) => io::ErrorKind::NotADirectory.into(),
+            Err(fault) => fault,
+        };
+        Err(ProcessError::Directory {
+            path: path.clone(),
+            source: fault,
+        })
+    }
+
+    /// The command of the standard library, without what depends on the system.
+    fn to_std(&self) -> Command {
+        let mut command = Command::new(SHELL);
+        #[cfg(unix)]
+        command.args(["-c", "--", &self.text]);
+        #[cfg(windows)]
+        std::os::windows::process::CommandExt::raw_arg(
+            command.args(["/D", "/S", "/C"]),
+            format!("\"{}\"", self.text),
+        );
+        command.env_clear();
+        command.envs(std::env::vars_os().filter(|(name, _)| self.inherits(name)));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn inherits(&self, name: &OsStr) -> bool {
+        let same = |allowed: &OsStr| {
+            if cfg!(windows) {
+                allowed.eq_ignore_ascii_case(name)
+            } else {
+                allowed == name
+            }
+        };
+        name.as_encoded_bytes().starts_with(b"LC_")
+            || INHERITED.iter().any(|allowed| same(allowed.as_ref()))
+            || cfg!(windows) && INHERITED_ON_WINDOWS.iter().any(|allowed| same(allowed.as_ref()))
+            || self.inherit.iter().any(|allowed| same(allowed))
+    }
+
+    fn spawn_fault(source: io::Error) -> ProcessError {
+        ProcessError::Spawn {
+            path: PathBuf::from(SHELL),
+            source,
+        }
+    }
+}
+
+/// Values of variables may be secret, so only their names are shown.
+impl fmt::Debug for ShellCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&OsStr> = self.variables.iter().map(|(name, _)| name.as_os_str()).collect();
+        f.debug_struct("ShellCommand")
+            .field("text", &self.text)
+            .field("directory", &self.directory)
+            .field("inherit", &self.inherit)
+            .field("variables", &names)
+            .field("timeout", &self.timeout)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Exit {
+    /// By itself, with this exit code; 0 is success.
+    Code(i32),
+    /// By a signal that the runner did not send.
+    Signal(i32),
+    /// Ended by the runner since its time was over, whatever its exit code was then.
+    TimedOut,
+    /// Ended by the runner since it was cancelled, whatever its exit code was then.
+    Cancelled,
+}
+
+impl Exit {
+    fn of(status: std::process::ExitStatus) -> Self {
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+            return Self::Signal(signal);
+        }
+        Self::Code(status.code().unwrap_or(-1))
+    }
+
+    /// Whether the command ended by itself with the exit code 0.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+/// What came of a command.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ToolOutput {
+    /// How it ended.
+    pub exit: Exit,
+    /// What is kept of the standard output.
+    pub stdout: String,
+    /// What is kept of the standard error output.
+    pub stderr: String,
+    /// How many bytes were written to the standard output.
+    pub stdout_bytes: u64,
+    /// How many bytes were written to the standard error output.
+    pub stderr_bytes: u64,
+    /// Whether the middle of a stream was dropped: see [`ShellCommand::capture_limit`].
+    pub truncated: bool,
+    /// Whether bytes that are not UTF-8 were replaced in `stdout` or `stderr`.
+    pub lossy: bool,
+    /// Why an output file is not complete, other than by its limit; such as a full disk.
+    pub file_fault: Option<io::Error>,
+    /// The time from the start until nothing of the command was left.
+    pub duration: Duration,
+    last_line: Option<String>,
+}
+
+impl ToolOutput {
+    /// The last line of the standard output that is more than white space, trimmed; up to 4 KiB of it.
+    ///
+    /// It is looked for in what is kept: if the middle was dropped, behind the gap only.
+    #[must_use]
+    pub fn last_line(&self) -> Option<&str> {
+        self.last_line.as_deref()
+    }
+}
+
+/// Why a command gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// The shell, or the watcher that guards it, could not be started.
+    #[error("cannot start {}", path.display())]
+    Spawn {
+        /// The program.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The working directory cannot be used.
+    #[error("cannot run in the directory {}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The name of a variable is empty or holds `=`, or its name or value holds a NUL byte.
+    #[error("the variable `{name}` cannot be set: its name or value holds a character that is not allowed")]
+    Variable {
+        /// The name; the value is left out, since it may be secret.
+        name: String,
+    },
+    /// An output file could not be created; nothing was started.
+    #[error("cannot create the output file {}", path.display())]
+    CreateFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// How the command ended could not be learnt; what was left of it is killed.
+    #[error("cannot learn how the command ended")]
+    Wait {
+        /// The reason.
+        #[from]
+        source: io::Error,
+    },
+    /// The thread of the command was lost, as by a panic in the function for lines; the command is killed.
+    #[error("the thread that ran the command was lost")]
+    ThreadLost,
+}
+
+/// Both streams of a command.
+struct Streams {
+    stdout: Sink,
+    stderr: Sink,
+    on_line: Option<OnLine>,
+}
+
+impl Streams {
+    /// The sinks as the command asks for them; its function for lines moves here.
+    fn create(command: &mut ShellCommand) -> Result<Self, ProcessError> {
+        let sink = |stream, file: &Option<PathBuf>| {
+            Sink::create(stream, command.capture_limit, file.as_deref(), command.file_limit)
+        };
+        Ok(Self {
+            stdout: sink(OutputStream::Stdout, &command.stdout_file)?,
+            stderr: sink(OutputStream::Stderr, &command.stderr_file)?,
+            on_line: command.on_line.take(),
+        })
+    }
+
+    fn feed(&mut self, stream: OutputStream, chunk: &[u8]) {
+        let sink = match stream {
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
+        };
+        sink.feed(chunk, &mut self.on_line);
+    }
+
+    fn finish(mut self, exit: Exit, duration: Duration) -> ToolOutput {
+        let stdout = self.stdout.finish(&mut self.on_line);
+        let stderr = self.stderr.finish(&mut self.on_line);
+        ToolOutput {
+            exit,
+            stdout: stdout.text,
+            stderr: stderr.text,
+            stdout_bytes: stdout.bytes,
+            stderr_bytes: stderr.bytes,
+            truncated: stdout.truncated || stderr.truncated,
+            lossy: stdout.lossy || stderr.lossy,
+            file_fault: stdout.file_fault.or(stderr.file_fault),
+            duration,
+            last_line: stdout.last_line,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! One command on Windows: a job object holds all of its processes.
+//!
+//! The job ends with its last handle, so an engine that dies takes its tools along without a watcher.
+//! Console programs know no signal like TERM, so there is no grace period here.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::{ChildStderr, ChildStdout};
+
+use super::capture::CHUNK;
+use super::{Exit, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput};
+
+/// How long the result waits for the end of the output once all processes are dead.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// Runs a command in a job object.
+pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, ProcessError> {
+    let cancel = command.cancel.take().unwrap_or_default();
+    let streams = Streams::create(&mut command)?;
+    let mut prepared = CommandWrap::from(tokio::process::Command::from(command.to_std()));
+    prepared.wrap(KillOnDrop).wrap(JobObject);
+    let started = Instant::now();
+    let mut job = prepared.spawn().map_err(ShellCommand::spawn_fault)?;
+    let mut output = Output {
+        stdout: job.stdout().take(),
+        stderr: job.stderr().take(),
+        streams,
+    };
+    let status = tokio::select! {
+        biased;
+        // The inner child: the job itself would also wait for those left in the background.
+        status = job.inner_mut().wait() => status.map(Exit::of),
+        () = cancel.cancelled() => Ok(Exit::Cancelled),
+        () = time_limit(command.timeout) => Ok(Exit::TimedOut),
+        never = output.read_on() => match never {},
+    };
+    // A job whose processes have all ended already cannot be killed, which is what is wanted.
+    let killed = job.start_kill();
+    tracing::trace!(?killed, "the job of a command is ended");
+    let _ended = tokio::time::timeout(DRAIN, output.read()).await;
+    Ok(output.streams.finish(status?, started.elapsed()))
+}
+
+async fn time_limit(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Output {
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    streams: Streams,
+}
+
+impl Output {
+    /// Reads as long as the command runs.
+    async fn read_on(&mut self) -> std::convert::Infallible {
+        self.read().await;
+        std::future::pending().await
+    }
+
+    /// Reads both streams to their ends.
+    async fn read(&mut self) {
+        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        while self.stdout.is_some() || self.stderr.is_some() {
+            let (stream, chunk) = tokio::select! {
+                chunk = next(&mut self.stdout, &mut out) => (OutputStream::Stdout, chunk),
+                chunk = next(&mut self.stderr, &mut err) => (OutputStream::Stderr, chunk),
+            };
+            match (stream, chunk) {
+                (stream, Some(chunk)) => self.streams.feed(stream, chunk),
+                (OutputStream::Stdout, None) => self.stdout = None,
+                (OutputStream::Stderr, None) => self.stderr = None,
+            }
+        }
+    }
+}
+
+/// The next bytes, `None` at the end; a stream that has ended never answers.
+async fn next<'a>(source: &mut Option<impl AsyncRead + Unpin>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let Some(source) = source else {
+        return std::future::pending().await;
+    };
+    let length = match source.read(buffer).await {
+        Err(fault) if fault.kind() == io::ErrorKind::Interrupted => return Some(&[]),
+        result => result.ok().filter(|length| *length > 0)?,
+    };
+    buffer.get(..length)
+}

@@ -1,0 +1,171 @@
+//! Finds the handler of every kind, and refuses a pipeline that asks for what is not there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::SharedPipeline;
+use orchestra_graph::table::Constant;
+use orchestra_graph::{Pipeline, Role, Stage, kind};
+
+use crate::driver::Resolved;
+use crate::engine::Settings;
+use crate::error::{Refusal, Refusals};
+use crate::handler::{AttributeField, FieldSpec, FieldType};
+use crate::registry::Registry;
+
+/// What is to be had for a kind.
+enum Found {
+    Handler(Resolved),
+    /// A part of the language that this version does not run.
+    NotProvided,
+    NoBackend,
+    Unknown,
+}
+
+/// The handlers of a pipeline's kinds, by index.
+///
+/// # Errors
+/// Lists everything that is missing.
+pub(crate) fn resolve(
+    settings: &Settings,
+    pipeline: &SharedPipeline,
+    registry: &Registry,
+) -> Result<Box<[Option<Resolved>]>, Refusals> {
+    let found: Vec<Found> = pipeline
+        .kinds
+        .iter()
+        .map(|kind| find(settings, registry, kind))
+        .collect();
+    let mut list = Vec::new();
+    // A compiled pipeline had its attributes checked when the program was built.
+    let check_fields = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
+    for (at, row) in pipeline.nodes.iter().enumerate() {
+        let stage = pipeline.stage(orchestra_graph::NodeIndex(at as u32));
+        if let Some(found) = found.get(row.kind as usize)
+            && needs_handler(stage)
+        {
+            if let Some(refusal) = refuse(pipeline, registry, stage, found) {
+                list.push(refusal);
+            } else if check_fields && let Some(spec) = registry.spec(stage.kind()) {
+                let fields = spec.fields.iter().copied().flatten();
+                list.extend(fields.filter_map(|field| check_field(pipeline, stage, field)));
+            }
+        }
+        for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
+            let target = pipeline.stage(edge.to).id();
+            let message = format!(
+                "the edge `{}` -> `{target}` says `loop_restart=true`, which this version does not run",
+                stage.id()
+            );
+            list.push(Refusal::at(pipeline, edge.position, "not_provided", message));
+        }
+    }
+    if let Some(script) = &settings.script {
+        for node in script.nodes().filter(|node| pipeline.find(node).is_none()) {
+            let near = Refusal::suggest(node, pipeline.nodes.iter().map(|row| &*row.id));
+            list.push(Refusal {
+                code: "unknown_script_node",
+                file: Default::default(),
+                position: Default::default(),
+                message: format!(
+                    "the script names the node `{node}`, which the pipeline does not have{near}"
+                ),
+            });
+        }
+    }
+    if !list.is_empty() {
+        list.sort_by_key(|refusal| refusal.position);
+        let pipeline = pipeline.name.to_string();
+        return Err(Refusals { pipeline, list });
+    }
+    let handlers = found.into_iter().map(|found| match found {
+        Found::Handler(handler) => Some(handler),
+        _ => None,
+    });
+    Ok(handlers.collect())
+}
+
+/// The core itself decides start, exit and routing nodes of the built-in kinds.
+fn needs_handler(stage: Stage<'_>) -> bool {
+    match stage.row().role {
+        Role::Start => stage.kind() != kind::START,
+        Role::Exit => stage.kind() != kind::EXIT,
+        Role::Routing => false,
+        Role::Work => true,
+    }
+}
+
+fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
+    let own = registry.get(kind);
+    let provided = !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL);
+    let resolved = |handler: &Arc<dyn crate::handler::Handler>, heeds_status| {
+        Found::Handler(Resolved {
+            handler: handler.clone(),
+            heeds_status,
+        })
+    };
+    match (&settings.simulated, own) {
+        (Some(simulated), Some(_)) => resolved(simulated, true),
+        (Some(simulated), None) if provided => resolved(simulated, true),
+        (None, Some(own)) => resolved(own, false),
+        (None, None) if kind == kind::CODERGEN => match &settings.codergen {
+            Some(codergen) => resolved(codergen, true),
+            None => Found::NoBackend,
+        },
+        (_, None) if !provided => Found::NotProvided,
+        _ => Found::Unknown,
+    }
+}
+
+fn refuse(pipeline: &Pipeline, registry: &Registry, stage: Stage<'_>, found: &Found) -> Option<Refusal> {
+    let (id, kind) = (stage.id(), stage.kind());
+    let (code, message) = match found {
+        Found::Handler(_) => return None,
+        Found::NotProvided => (
+            "not_provided",
+            format!(
+                "node `{id}` is of kind `{kind}`, which this version does not run; \
+                 a handler of your own for `{kind}` would"
+            ),
+        ),
+        Found::NoBackend => (
+            "no_backend",
+            format!(
+                "node `{id}` is a model stage, but no model is configured; give the engine a backend \
+                 (`Engine::builder().backend(..)`), or simulate the run (`.simulate(..)`, on the command line \
+                 `--simulate`)"
+            ),
+        ),
+        Found::Unknown => {
+            let kinds = registry.kinds().chain(kind::BUILT_IN.iter().copied());
+            let near = Refusal::suggest(kind, kinds);
+            (
+                "missing_handler",
+                format!("node `{id}` is of kind `{kind}`, which has no handler{near}"),
+            )
+        }
+    };
+    Some(Refusal::at(pipeline, stage.row().position, code, message))
+}
+
+/// Checks an attribute that a handler reads, as the compiler does for a compiled pipeline.
+fn check_field(pipeline: &Pipeline, stage: Stage<'_>, field: &FieldSpec) -> Option<Refusal> {
+    let value = stage.attribute(field.name);
+    if value.is_none() && !field.required {
+        return None;
+    }
+    let problem = match field.ty {
+        FieldType::Any => value.is_none().then(|| "is missing".to_owned()),
+        FieldType::String => problem::<String>(value),
+        FieldType::Integer => problem::<i64>(value),
+        FieldType::Float => problem::<f64>(value),
+        FieldType::Boolean => problem::<bool>(value),
+        FieldType::Duration => problem::<Duration>(value),
+    }?;
+    let message = format!("attribute `{}` of node `{}` {problem}", field.name, stage.id());
+    Some(Refusal::at(pipeline, stage.row().position, "attribute", message))
+}
+
+fn problem<T: AttributeField>(value: Option<&Constant>) -> Option<String> {
+    T::read(value).err()
+}

@@ -1,0 +1,297 @@
+//! How a run ended.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use orchestra_core::{Context, NodeOutcome, RunFailure, SharedPipeline, State};
+use orchestra_graph::NodeIndex;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::event::millis;
+use crate::id::RunId;
+use crate::store::RecordedOutcome;
+
+/// The version of the form in which results are written.
+const SCHEMA: &str = "orchestra.result/1";
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// The exit was reached.
+    Success,
+    /// The run failed; the result says why.
+    Fail,
+    /// Somebody ended the run.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// The status of a run that ended with this failure, or with none.
+    pub(crate) fn of(failure: Option<&RunFailure>) -> RunStatus {
+        match failure {
+            None => RunStatus::Success,
+            Some(RunFailure::Cancelled { .. }) => RunStatus::Cancelled,
+            Some(_) => RunStatus::Fail,
+        }
+    }
+
+    /// The status as one word, for machines.
+    pub const fn word(self) -> &'static str {
+        match self {
+            RunStatus::Success => "success",
+            RunStatus::Fail => "fail",
+            RunStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How a run ended. Written as JSON it is the result object of the command line.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let result = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert!(result.is_success());
+/// assert_eq!(result.path, ["start", "exit"]);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunResult {
+    /// The run.
+    pub run_id: RunId,
+    /// How it ended.
+    pub status: RunStatus,
+    /// Why it did not succeed.
+    pub failure: Option<RunFailure>,
+    /// The nodes that ended, in order.
+    pub path: Path,
+    /// The named values at the end.
+    pub context: Context,
+    /// The latest outcome of each node.
+    pub outcomes: Outcomes,
+    /// How long it took.
+    pub duration: Duration,
+    /// The run folder; `None` where nothing was kept.
+    pub run_dir: Option<PathBuf>,
+}
+
+impl RunResult {
+    pub(crate) fn new(
+        run_id: RunId,
+        pipeline: SharedPipeline,
+        state: State,
+        failure: Option<RunFailure>,
+        duration: Duration,
+        run_dir: Option<PathBuf>,
+    ) -> RunResult {
+        RunResult {
+            run_id,
+            status: RunStatus::of(failure.as_ref()),
+            failure,
+            path: Path {
+                pipeline: pipeline.clone(),
+                nodes: state.path,
+            },
+            context: state.context,
+            outcomes: Outcomes {
+                pipeline,
+                outcomes: state.outcomes,
+            },
+            duration,
+            run_dir,
+        }
+    }
+
+    /// Whether the exit was reached.
+    pub fn is_success(&self) -> bool {
+        self.status == RunStatus::Success
+    }
+}
+
+impl Serialize for RunResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            schema: &'static str,
+            run: &'a RunId,
+            status: RunStatus,
+            path: &'a Path,
+            failure_reason: Option<String>,
+            failure: Option<&'a RunFailure>,
+            outcomes: &'a Outcomes,
+            #[serde(serialize_with = "millis")]
+            duration_ms: &'a Duration,
+            run_dir: Option<String>,
+        }
+        let run_dir = self.run_dir.as_ref();
+        Written {
+            schema: SCHEMA,
+            run: &self.run_id,
+            status: self.status,
+            path: &self.path,
+            failure_reason: self.failure.as_ref().map(RunFailure::to_string),
+            failure: self.failure.as_ref(),
+            outcomes: &self.outcomes,
+            duration_ms: &self.duration,
+            run_dir: run_dir.map(|folder| folder.to_string_lossy().into_owned()),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// The nodes that ended in a run, in order, each as often as it did.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// # let path = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?.path;
+/// assert_eq!(path.iter().collect::<Vec<_>>().join(" -> "), "start -> exit");
+/// assert_eq!(path.last(), Some("exit"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Path {
+    pipeline: SharedPipeline,
+    nodes: Vec<NodeIndex>,
+}
+
+impl Path {
+    /// The ids of the nodes.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
+        self.nodes.iter().map(|node| self.pipeline.stage(*node).id())
+    }
+
+    /// How many nodes ended.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether none did.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The node that ended last.
+    pub fn last(&self) -> Option<&str> {
+        self.iter().next_back()
+    }
+
+    /// Whether a node ended at all.
+    pub fn contains(&self, node: &str) -> bool {
+        self.iter().any(|id| id == node)
+    }
+
+    /// The ids with a text between them.
+    pub fn join(&self, between: &str) -> String {
+        self.iter().collect::<Vec<_>>().join(between)
+    }
+
+    /// The ids as owned texts.
+    pub fn to_vec(&self) -> Vec<String> {
+        self.iter().map(str::to_owned).collect()
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<T: AsRef<str>> PartialEq<[T]> for Path {
+    fn eq(&self, other: &[T]) -> bool {
+        self.iter().eq(other.iter().map(AsRef::as_ref))
+    }
+}
+
+impl<T: AsRef<str>, const N: usize> PartialEq<[T; N]> for Path {
+    fn eq(&self, other: &[T; N]) -> bool {
+        *self == other[..]
+    }
+}
+
+impl<T: AsRef<str>> PartialEq<Vec<T>> for Path {
+    fn eq(&self, other: &Vec<T>) -> bool {
+        *self == other[..]
+    }
+}
+
+impl PartialEq for Path {
+    fn eq(&self, other: &Path) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Serialize for Path {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// The latest outcome of each node of a run.
+///
+/// ```
+/// # use orchestra_engine::{Engine, Status};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// # let outcomes = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?.outcomes;
+/// assert_eq!(outcomes.get("exit").map(|outcome| &outcome.status), Some(&Status::Success));
+/// assert_eq!(outcomes.iter().count(), 2);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Outcomes {
+    pipeline: SharedPipeline,
+    outcomes: Vec<Option<NodeOutcome>>,
+}
+
+impl Outcomes {
+    /// The latest outcome of a node; `None` where it has none.
+    pub fn get(&self, node: &str) -> Option<&NodeOutcome> {
+        self.outcomes.get(self.pipeline.find(node)?.at())?.as_ref()
+    }
+
+    /// The nodes that have an outcome, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeOutcome)> {
+        let nodes = self.pipeline.nodes.iter().zip(&self.outcomes);
+        nodes.filter_map(|(row, outcome)| Some((&*row.id, outcome.as_ref()?)))
+    }
+}
+
+impl fmt::Debug for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for Outcomes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (node, outcome) in self.iter() {
+            map.serialize_entry(node, &RecordedOutcome::from(outcome))?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,199 @@
+//! What all parts of one run share.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use orchestra_core::{EffectId, SharedPipeline};
+use orchestra_graph::NodeIndex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Settings;
+use crate::event::{EventKind, NodeName};
+use crate::id::RunId;
+use crate::sink::Sink;
+use crate::store::{RunStore, StoreError, TemporaryFolder};
+
+pub(crate) struct Run {
+    pub(crate) pipeline: SharedPipeline,
+    pub(crate) id: RunId,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) sink: Sink,
+    /// The run folder; `None` where nothing is kept.
+    pub(crate) store: Option<Arc<dyn RunStore>>,
+    pub(crate) stop: Stop,
+    own: Mutex<Own>,
+    /// Whether any stage asked for a cancellation token, so that others need no look at the list.
+    has_tokens: AtomicBool,
+}
+
+/// What few stages need.
+#[derive(Default)]
+struct Own {
+    temporary: Option<Arc<TemporaryFolder>>,
+    tokens: Vec<(EffectId, CancellationToken)>,
+    failure: Option<StoreError>,
+    /// How often each node was simulated.
+    turns: Vec<(NodeIndex, usize)>,
+}
+
+/// The wish that a run end.
+#[derive(Default)]
+pub(crate) struct Stop {
+    requested: AtomicBool,
+    reason: Mutex<Option<String>>,
+    notify: Notify,
+}
+
+impl Stop {
+    /// The first reason stands.
+    pub(crate) fn request(&self, reason: String) {
+        lock(&self.reason).get_or_insert(reason);
+        self.requested.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    pub(crate) fn requested(&self) -> bool {
+        self.requested.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        lock(&self.reason).clone().unwrap_or_default()
+    }
+
+    /// Waits for the wish; only the driver does.
+    pub(crate) async fn wait(&self) {
+        while !self.requested() {
+            self.notify.notified().await;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Run {
+    pub(crate) fn new(
+        pipeline: SharedPipeline,
+        id: RunId,
+        settings: Arc<Settings>,
+        store: Option<Arc<dyn RunStore>>,
+    ) -> Run {
+        Run {
+            pipeline,
+            id,
+            sink: Sink::new(settings.callbacks.clone()),
+            settings,
+            store,
+            stop: Stop::default(),
+            own: Mutex::default(),
+            has_tokens: AtomicBool::new(false),
+        }
+    }
+
+    /// Tells whoever listens. Making an event costs; ask [`Sink::wanted`] first.
+    pub(crate) fn emit(&self, kind: EventKind) {
+        let clock = &*self.settings.clock;
+        self.sink.emit(&self.id, clock, self.store.as_deref(), kind);
+    }
+
+    pub(crate) fn name(&self, node: NodeIndex) -> NodeName {
+        NodeName::new(&self.pipeline, node)
+    }
+
+    /// Where stages keep files: the run folder, else a temporary one that is made at the first need.
+    pub(crate) fn files(&self) -> Result<Arc<dyn RunStore>, StoreError> {
+        if let Some(store) = &self.store {
+            return Ok(store.clone());
+        }
+        let mut own = lock(&self.own);
+        if let Some(temporary) = &own.temporary {
+            return Ok(temporary.clone());
+        }
+        let temporary = Arc::new(TemporaryFolder::create(&self.id)?);
+        own.temporary = Some(temporary.clone());
+        Ok(temporary)
+    }
+
+    /// Where stages keep files, if any stage needed it yet.
+    pub(crate) fn present_files(&self) -> Option<Arc<dyn RunStore>> {
+        if let Some(store) = &self.store {
+            return Some(store.clone());
+        }
+        let temporary = lock(&self.own).temporary.clone()?;
+        Some(temporary)
+    }
+
+    pub(crate) fn run_dir(&self) -> Option<&Path> {
+        self.store.as_deref().map(RunStore::folder)
+    }
+
+    pub(crate) fn stage_dir(&self, id: EffectId) -> Result<PathBuf, StoreError> {
+        let files = self.files()?;
+        files.stage(self.pipeline.stage(id.node).id(), id.visit)
+    }
+
+    /// A token that is cancelled when this attempt is.
+    pub(crate) fn token(&self, id: EffectId) -> CancellationToken {
+        let mut own = lock(&self.own);
+        if let Some((_, token)) = own.tokens.iter().find(|(of, _)| *of == id) {
+            return token.clone();
+        }
+        let token = CancellationToken::new();
+        own.tokens.push((id, token.clone()));
+        self.has_tokens.store(true, Ordering::Release);
+        token
+    }
+
+    /// Forgets the token of an attempt that has ended; one that was cut short is cancelled.
+    pub(crate) fn release_token(&self, id: EffectId, cancel: bool) {
+        if !self.has_tokens.load(Ordering::Acquire) {
+            return;
+        }
+        let mut own = lock(&self.own);
+        let Some(at) = own.tokens.iter().position(|(of, _)| *of == id) else {
+            return;
+        };
+        let (_, token) = own.tokens.swap_remove(at);
+        drop(own);
+        if cancel {
+            token.cancel();
+        }
+    }
+
+    /// Keeps a failure to write that a stage met; it ends the run.
+    pub(crate) fn broken(&self, failure: StoreError) {
+        lock(&self.own).failure.get_or_insert(failure);
+    }
+
+    /// The first failure to write.
+    pub(crate) fn take_failure(&self) -> Option<StoreError> {
+        self.sink
+            .take_failure()
+            .or_else(|| lock(&self.own).failure.take())
+    }
+
+    /// How often a node was simulated before.
+    pub(crate) fn next_turn(&self, node: NodeIndex) -> usize {
+        let mut own = lock(&self.own);
+        match own.turns.iter_mut().find(|(of, _)| *of == node) {
+            Some((_, turns)) => {
+                *turns += 1;
+                *turns
+            }
+            None => {
+                own.turns.push((node, 0));
+                0
+            }
+        }
+    }
+
+    /// Lets go of what only a running run needs.
+    pub(crate) fn close(&self) {
+        self.sink.close();
+        let temporary = lock(&self.own).temporary.take();
+        drop(temporary);
+    }
+}

@@ -1,0 +1,179 @@
+//! Where events go: the callback, the subscribers, the store; to each in one order.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll};
+
+use futures_core::Stream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::clock::Clock;
+use crate::event::{EventKind, RunEvent};
+use crate::id::RunId;
+use crate::store::{RunStore, StoreError};
+
+/// A function that is told every event.
+pub(crate) type Callback = Arc<dyn Fn(&RunEvent) + Send + Sync>;
+
+/// The events of one run, from the first; ends after the last.
+///
+/// Nothing is dropped: what is not yet received is kept. It is a [`Stream`] too.
+pub struct EventStream {
+    receiver: UnboundedReceiver<Arc<RunEvent>>,
+}
+
+impl EventStream {
+    /// The next event; `None` after the last.
+    pub async fn recv(&mut self) -> Option<Arc<RunEvent>> {
+        self.receiver.recv().await
+    }
+
+    /// The next event if there is one already.
+    pub fn try_recv(&mut self) -> Option<Arc<RunEvent>> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Arc<RunEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Arc<RunEvent>>> {
+        self.receiver.poll_recv(cx)
+    }
+}
+
+impl std::fmt::Debug for EventStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventStream").finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Sink {
+    callbacks: Arc<[Callback]>,
+    /// Whether anybody wants events; once false it stays false, because only a handle can add subscribers.
+    wanted: AtomicBool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    seq: u64,
+    /// All events so far, as long as a subscriber may still come.
+    history: Option<Vec<Arc<RunEvent>>>,
+    subscribers: Vec<UnboundedSender<Arc<RunEvent>>>,
+    /// Events that the callbacks have yet to see.
+    queue: VecDeque<Arc<RunEvent>>,
+    delivering: bool,
+    failure: Option<StoreError>,
+    closed: bool,
+}
+
+impl Sink {
+    pub(crate) fn new(callbacks: Arc<[Callback]>) -> Sink {
+        Sink {
+            callbacks,
+            wanted: AtomicBool::new(true),
+            inner: Mutex::new(Inner {
+                history: Some(Vec::new()),
+                ..Inner::default()
+            }),
+        }
+    }
+
+    /// Whether events are worth making.
+    pub(crate) fn wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream of all events, those of the past included.
+    pub(crate) fn subscribe(&self) -> EventStream {
+        let (sender, receiver) = unbounded_channel();
+        let mut inner = self.lock();
+        for event in inner.history.iter().flatten() {
+            let _ = sender.send(event.clone());
+        }
+        if !inner.closed {
+            inner.subscribers.push(sender);
+        }
+        EventStream { receiver }
+    }
+
+    /// No subscriber will come any more, so the past need not be kept.
+    pub(crate) fn no_more_subscribers(&self, stored: bool) {
+        let mut inner = self.lock();
+        inner.history = None;
+        let wanted = stored || !self.callbacks.is_empty() || !inner.subscribers.is_empty();
+        self.wanted.store(wanted, Ordering::Relaxed);
+    }
+
+    /// Tells everybody. The store comes first, so that what is seen is also written.
+    pub(crate) fn emit(&self, run: &RunId, clock: &dyn Clock, store: Option<&dyn RunStore>, kind: EventKind) {
+        let mut inner = self.lock();
+        if inner.closed {
+            return;
+        }
+        inner.seq += 1;
+        let event = Arc::new(RunEvent {
+            seq: inner.seq,
+            time: clock.now(),
+            run: run.clone(),
+            kind,
+        });
+        if let Some(store) = store
+            && inner.failure.is_none()
+            && let Err(failure) = store.event(&event)
+        {
+            inner.failure = Some(failure);
+        }
+        if let Some(history) = &mut inner.history {
+            history.push(event.clone());
+        }
+        inner
+            .subscribers
+            .retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        if self.callbacks.is_empty() {
+            return;
+        }
+        inner.queue.push_back(event);
+        // A callback may itself cause events; whoever delivers already delivers those too, in order.
+        if inner.delivering {
+            return;
+        }
+        inner.delivering = true;
+        while let Some(event) = inner.queue.pop_front() {
+            drop(inner);
+            for callback in self.callbacks.iter() {
+                if catch_unwind(AssertUnwindSafe(|| callback(&event))).is_err() {
+                    tracing::error!(event = event.kind.name(), "an event callback panicked");
+                }
+            }
+            inner = self.lock();
+        }
+        inner.delivering = false;
+    }
+
+    /// The first failure to write an event.
+    pub(crate) fn take_failure(&self) -> Option<StoreError> {
+        self.lock().failure.take()
+    }
+
+    /// Ends all streams.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.subscribers.clear();
+    }
+
+    /// Whether every callback has seen every event.
+    pub(crate) fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        inner.queue.is_empty() && !inner.delivering
+    }
+}

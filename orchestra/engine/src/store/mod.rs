@@ -1,0 +1,276 @@
+//! Where a run is kept, behind a trait so that a test can make every write fail.
+
+mod folder;
+mod stages;
+mod temporary;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use orchestra_core::{Context, NodeOutcome, RunFailure, State, Status};
+use orchestra_graph::Pipeline;
+use serde::{Deserialize, Serialize};
+
+pub use folder::FolderStore;
+pub(crate) use temporary::TemporaryFolder;
+
+use crate::clock::Timestamp;
+use crate::event::RunEvent;
+
+/// Keeps one run. Calls come one at a time from the run, and from its stages.
+///
+/// [`FolderStore`] is the one that the engine uses; others serve tests.
+pub trait RunStore: Send + Sync + 'static {
+    /// The folder of the run.
+    fn folder(&self) -> &Path;
+
+    /// Keeps what the run is.
+    ///
+    /// # Errors
+    /// The manifest could not be written.
+    fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError>;
+
+    /// Keeps an event.
+    ///
+    /// # Errors
+    /// The event could not be written.
+    fn event(&self, event: &RunEvent) -> Result<(), StoreError>;
+
+    /// Replaces the checkpoint: when this returns, the new one is durable; when it fails, the old one is intact.
+    ///
+    /// # Errors
+    /// The checkpoint could not be written.
+    fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError>;
+
+    /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
+    ///
+    /// # Errors
+    /// The folder could not be made, or is not one.
+    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError>;
+
+    /// Writes a file of a stage.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// Reads a file of a stage; `None` where there is none.
+    ///
+    /// # Errors
+    /// The file could not be read, is too large, or is not a plain file.
+    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Removes a file of a stage, if it is there.
+    ///
+    /// # Errors
+    /// The file could not be removed.
+    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError>;
+}
+
+/// A file that the engine keeps for a stage (rule D2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StageFile {
+    /// The outcome.
+    Status,
+    /// The prompt of a model stage, or the question of a human one.
+    Prompt,
+    /// The response of a model, or the answer of a person.
+    Response,
+    /// What a tool wrote to its standard output.
+    ToolOutput,
+    /// What a tool wrote to its standard error.
+    ToolError,
+}
+
+impl StageFile {
+    /// The file's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StageFile::Status => "status.json",
+            StageFile::Prompt => "prompt.md",
+            StageFile::Response => "response.md",
+            StageFile::ToolOutput => "tool_output.txt",
+            StageFile::ToolError => "tool_stderr.txt",
+        }
+    }
+}
+
+/// A run folder that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The system refuses.
+    #[error("cannot {action} `{}`: {source}", .path.display())]
+    Io {
+        /// What was to be done, such as "write".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The folder of a new run holds something already.
+    #[error("the run folder `{}` exists and is not empty", .path.display())]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Something stands where a plain file or folder should; a link is never followed.
+    #[error("`{}` is not a plain {expected}; the engine follows no links inside a run folder", .path.display())]
+    NotPlain {
+        /// What stands there.
+        path: PathBuf,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A file is larger than the engine reads.
+    #[error("`{}` is larger than {limit} bytes", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The bound.
+        limit: u64,
+    },
+    /// A name that would lead out of the run folder, or that not every file system can hold.
+    #[error("`{}` cannot name a file of a run", .name.escape_debug())]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// A value that has no JSON form.
+    #[error("cannot write `{}` as JSON: {source}", .path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: serde_json::Error,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+        StoreError::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            StoreError::Io { .. } => "store_io",
+            StoreError::Occupied { .. } => "store_occupied",
+            StoreError::NotPlain { .. } => "store_not_plain",
+            StoreError::TooLarge { .. } => "store_too_large",
+            StoreError::BadName { .. } => "store_bad_name",
+            StoreError::Json { .. } => "store_json",
+        }
+    }
+}
+
+/// What a run is: `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Manifest {
+    /// The form of the file.
+    pub schema: &'static str,
+    /// The run.
+    pub run: String,
+    /// The name of the pipeline.
+    pub name: String,
+    /// Its goal; may be empty.
+    pub goal: String,
+    /// The pipeline's file.
+    pub file: String,
+    /// When the run began.
+    pub started: Timestamp,
+    /// The seed of every chance in the run.
+    pub seed: u64,
+    /// Whether no stage is really run.
+    pub simulated: bool,
+    /// The version of the engine.
+    pub engine: &'static str,
+}
+
+/// The state of a run after a stage: `checkpoint.json` (Attractor 5.3, rule D2).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Checkpoint {
+    /// The form of the file.
+    pub schema: &'static str,
+    /// The run.
+    pub run: String,
+    /// When this was so.
+    pub timestamp: Timestamp,
+    /// `running`, or how the run ended: `success`, `fail`, `cancelled`.
+    pub status: &'static str,
+    /// Why the run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<RunFailure>,
+    /// The node that ended last; empty before the first.
+    pub current_node: String,
+    /// The nodes that ended, in order.
+    pub completed_nodes: Vec<String>,
+    /// How often each node was run again.
+    pub node_retries: BTreeMap<String, u32>,
+    /// How often each node was visited.
+    pub node_visits: BTreeMap<String, u32>,
+    /// The latest outcome of each node.
+    pub node_outcomes: BTreeMap<String, RecordedOutcome>,
+    /// The named values.
+    pub context: Context,
+    /// The seed of every chance in the run.
+    pub seed: u64,
+}
+
+/// The latest outcome of a node in a checkpoint or a result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedOutcome {
+    /// How it ended.
+    pub status: Status,
+    /// A summary, or the reason of a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+}
+
+impl From<&NodeOutcome> for RecordedOutcome {
+    fn from(outcome: &NodeOutcome) -> RecordedOutcome {
+        RecordedOutcome {
+            status: outcome.status.clone(),
+            notes: outcome.notes.clone(),
+        }
+    }
+}
+
+impl Checkpoint {
+    /// The checkpoint of a state.
+    pub(crate) fn of(
+        run: &str,
+        timestamp: Timestamp,
+        pipeline: &Pipeline,
+        state: &State,
+        status: &'static str,
+        failure: Option<&RunFailure>,
+    ) -> Checkpoint {
+        let id = |at: usize| pipeline.nodes[at].id.to_string();
+        let visits = state.visits.iter().enumerate().filter(|(_, visits)| **visits > 0);
+        let outcomes = state.outcomes.iter().enumerate();
+        Checkpoint {
+            schema: "orchestra.checkpoint/1",
+            run: run.to_owned(),
+            timestamp,
+            status,
+            failure: failure.cloned(),
+            current_node: state.path.last().map_or_else(String::new, |node| id(node.at())),
+            completed_nodes: state.path.iter().map(|node| id(node.at())).collect(),
+            node_retries: BTreeMap::new(),
+            node_visits: visits.map(|(at, visits)| (id(at), *visits)).collect(),
+            node_outcomes: outcomes
+                .filter_map(|(at, outcome)| Some((id(at), outcome.as_ref()?.into())))
+                .collect(),
+            context: state.context.clone(),
+            seed: state.seed,
+        }
+    }
+}

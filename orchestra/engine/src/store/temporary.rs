@@ -1,0 +1,73 @@
+//! The stage folders of a run that keeps no run folder; they are gone when the run has ended.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::stages::StageFolders;
+use super::{Checkpoint, Manifest, RunStore, StageFile, StoreError};
+use crate::event::RunEvent;
+
+pub(crate) struct TemporaryFolder {
+    stages: StageFolders,
+}
+
+impl TemporaryFolder {
+    /// Makes a new folder that only its owner may enter.
+    pub(crate) fn create(run: &str) -> Result<TemporaryFolder, StoreError> {
+        let unique = format!("orchestra-{run}-{:08x}", crate::id::random() as u32);
+        let root = std::env::temp_dir().join(unique);
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::DirBuilderExt;
+            builder.mode(0o700);
+        }
+        builder
+            .create(&root)
+            .map_err(|error| StoreError::io("make", &root, error))?;
+        Ok(TemporaryFolder {
+            stages: StageFolders::new(root),
+        })
+    }
+}
+
+impl RunStore for TemporaryFolder {
+    fn folder(&self) -> &Path {
+        self.stages.root()
+    }
+
+    fn manifest(&self, _: &Manifest) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn event(&self, _: &RunEvent) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn checkpoint(&self, _: &Checkpoint) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError> {
+        self.stages.stage(node, visit)
+    }
+
+    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+        self.stages.write(node, file, bytes)
+    }
+
+    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.stages.read(node, file)
+    }
+
+    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError> {
+        self.stages.remove(node, file)
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // Nobody is left who could act on a failure; the system clears its temporary folder itself.
+        let _ = fs::remove_dir_all(self.stages.root());
+    }
+}

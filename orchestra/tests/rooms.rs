@@ -1,0 +1,143 @@
+//! What each room may know, held against `cargo metadata` (see ARCHITECTURE.md).
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What a room may depend on; a new dependency is a decision, so it is written down here too.
+const ROOMS: &[(&str, &[&str])] = &[
+    (
+        "orchestra-graph",
+        &[
+            "annotate-snippets",
+            "regex-lite",
+            "serde",
+            "serde_json",
+            "smol_str",
+        ],
+    ),
+    (
+        "orchestra-codegen",
+        &[
+            "orchestra-graph",
+            "proc-macro2",
+            "quote",
+            "serde_json",
+            "syn",
+            "unicode-ident",
+        ],
+    ),
+    ("orchestra-macros", &["orchestra-codegen", "proc-macro2"]),
+    (
+        "orchestra-core",
+        &["orchestra-graph", "rpds", "serde", "serde_json"],
+    ),
+    (
+        "orchestra-engine",
+        &[
+            "libc",
+            "orchestra-core",
+            "orchestra-graph",
+            "process-wrap",
+            "rand",
+            "rustix",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+            "tokio-util",
+            "tracing",
+        ],
+    ),
+    (
+        "orchestra-picture",
+        &["ascii-dag", "dagre", "orchestra-graph", "thiserror"],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The direct dependencies of each package of the workspace, without those of its tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let packages = metadata["packages"].as_array().unwrap();
+    packages
+        .iter()
+        .map(|package| {
+            let all = package["dependencies"].as_array().unwrap().iter();
+            let normal = all.filter(|dependency| dependency["kind"].is_null());
+            (
+                text(&package["name"]),
+                normal.map(|dependency| text(&dependency["name"])).collect(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn no_room_knows_more_than_it_may() {
+    let dependencies = dependencies();
+    for (room, allowed) in ROOMS {
+        let found = &dependencies[*room];
+        let beyond: Vec<&String> = found
+            .iter()
+            .filter(|name| !allowed.contains(&name.as_str()))
+            .collect();
+        assert!(beyond.is_empty(), "{room} may not depend on {beyond:?}");
+    }
+}
+
+#[test]
+fn pure_rooms_touch_neither_files_nor_clock_nor_environment() {
+    let forbidden = [
+        "std::fs",
+        "std::env",
+        "std::process",
+        "std::time::Instant",
+        "SystemTime",
+        "std::thread",
+        "std::net",
+    ];
+    for room in ["graph", "core"] {
+        for file in sources(&root().join("orchestra").join(room).join("src")) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for word in forbidden {
+                let line = text
+                    .lines()
+                    .position(|line| line.contains(word) && !line.trim_start().starts_with("//"));
+                assert!(
+                    line.is_none(),
+                    "{}:{} mentions {word}",
+                    file.display(),
+                    line.unwrap_or(0) + 1
+                );
+            }
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
