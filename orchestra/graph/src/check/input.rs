@@ -1,19 +1,25 @@
 //! What several checks need to know of a pipeline, computed once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use crate::analysis::Analysis;
 use crate::attribute::{Attribute, Attributes, Key, Known};
 use crate::check::outcomes::Outcomes;
+use crate::check::space::Space;
+use crate::condition::Expression;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
 use crate::load::LoadOptions;
 use crate::model::{Edge, EdgeIndex, Graph, Node, NodeIndex};
 use crate::text::Span;
 
-/// How many misspelt names are compared with all nodes; the check stays linear.
+/// How many misspelt names are compared with all nodes, and how many comparisons there are in all.
 const MAX_SUGGESTIONS: usize = 32;
+const MAX_COMPARISONS: usize = 200_000;
+
+/// How many points all checks together look at; a pipeline with more is checked less closely.
+const MAX_POINTS: usize = 500_000;
 
 /// What the checks read.
 pub(crate) struct Input<'c> {
@@ -35,7 +41,10 @@ pub(crate) struct Input<'c> {
     pub(crate) reached: Vec<bool>,
     /// Pairs of nodes whose ids differ only in case, the later one first.
     pub(crate) twins: Vec<(NodeIndex, NodeIndex)>,
+    /// Whether each node is one of such a pair.
+    pub(crate) is_twin: Vec<bool>,
     near: RefCell<HashMap<String, Option<NodeIndex>>>,
+    points: Cell<usize>,
     pub(crate) outcomes: Outcomes<'c>,
 }
 
@@ -61,9 +70,15 @@ impl<'c> Input<'c> {
             backward: Ways::default(),
             reached: Vec::new(),
             twins: twins(graph),
+            is_twin: vec![false; graph.nodes.len()],
             near: RefCell::default(),
+            points: Cell::new(MAX_POINTS),
             outcomes: Outcomes::default(),
         };
+        for (later, first) in &input.twins {
+            input.is_twin[later.at()] = true;
+            input.is_twin[first.at()] = true;
+        }
         let jumps = input.jumps();
         let ways = || {
             let edges = graph.edges.iter().map(|edge| (edge.from.0, edge.to.0));
@@ -149,11 +164,11 @@ impl<'c> Input<'c> {
     }
 
     pub(crate) fn is_start(&self, at: NodeIndex) -> bool {
-        self.analysis.starts().contains(&at)
+        self.analysis.is_start(at)
     }
 
     pub(crate) fn is_exit(&self, at: NodeIndex) -> bool {
-        self.analysis.exits().contains(&at)
+        self.analysis.is_exit(at)
     }
 
     /// Whether a node was made up from the ends of edges, and its id alone gives it no part.
@@ -178,13 +193,25 @@ impl<'c> Input<'c> {
         ends.next().filter(|_| ends.next().is_none())
     }
 
+    /// The points of some conditions, while there are any left to look at.
+    pub(crate) fn space<'e>(
+        &self,
+        expressions: &[&'e Expression],
+        words: Option<&[&str]>,
+    ) -> Option<Space<'e>> {
+        let space = Space::new(expressions, words)?;
+        self.points.set(self.points.get().checked_sub(space.size())?);
+        Some(space)
+    }
+
     /// The declared node whose id is nearest to a word.
     pub(crate) fn near(&self, word: &str) -> Option<NodeIndex> {
         let mut known = self.near.borrow_mut();
         if let Some(found) = known.get(word) {
             return *found;
         }
-        if known.len() >= MAX_SUGGESTIONS {
+        let nodes = self.graph().nodes.len();
+        if known.len() >= MAX_SUGGESTIONS || known.len() * nodes > MAX_COMPARISONS {
             return None;
         }
         let declared = self.graph().nodes.iter().filter(|node| node.declared);
