@@ -81,6 +81,9 @@ pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipelin
 /// What most programs use, for `use orchestra::prelude::*`.
 #[cfg(feature = "macros")]
 pub mod prelude {
-    pub use orchestra_engine::{Builtin, Context, Outcome, StageContext, Status};
+    pub use orchestra_engine::{
+        Builtin, CodergenBackend, Context, Engine, Outcome, RunResult, RunStatus, SimulationBackend,
+        StageContext, Status,
+    };
     pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
 }
