@@ -21,7 +21,7 @@ pub(crate) fn run(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
-    let loaded = pipelines.load(&args.file, &args.lints)?;
+    let loaded = pipelines.load_to_run(&args.file, &args.lints)?;
     if !(terminal.quiet && !loaded.report.has_errors()) {
         print_report(
             terminal,
