@@ -35,6 +35,27 @@ impl Code {
         self
     }
 
+    /// Numbers, each closed by a comma. They are most of a table, so they are written without the formatter.
+    pub(crate) fn numbers(&mut self, numbers: &[u32]) -> &mut Code {
+        for number in numbers {
+            let mut digits = [0u8; 10];
+            let mut at = digits.len();
+            let mut rest = *number;
+            loop {
+                at -= 1;
+                digits[at] = b'0' + (rest % 10) as u8;
+                rest /= 10;
+                if rest == 0 {
+                    break;
+                }
+            }
+            self.text
+                .extend(digits[at..].iter().map(|digit| char::from(*digit)));
+            self.text.push(',');
+        }
+        self
+    }
+
     /// A documentation comment of one line.
     pub(crate) fn doc(&mut self, text: &str) -> &mut Code {
         self.text.push_str("\n/// ");

@@ -53,8 +53,10 @@ fn variants(pipeline: &Pipeline) -> Vec<String> {
 
 fn node_enum(code: &mut Code, variants: &[String]) {
     code.doc("The nodes of the pipeline.");
-    code.push("#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::fmt::Debug,");
-    code.push("::core::cmp::PartialEq,::core::cmp::Eq,::core::hash::Hash)]#[repr(u32)]pub enum Node{");
+    code.push(
+        "#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::cmp::PartialEq,",
+    );
+    code.push("::core::cmp::Eq,::core::hash::Hash)]#[repr(u32)]pub enum Node{");
     for variant in variants {
         code.push(variant).push(",");
     }
@@ -71,6 +73,9 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     code.doc("The id in the file.");
     code.push("pub fn id(self)->&'static str{__orchestra::__private::id(&__table::TABLE,self as usize)}}");
     code.push("impl ::core::fmt::Display for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
+    code.push("->::core::fmt::Result{f.write_str(self.id())}}");
+    // Derived, it would be one match over all nodes, whose check costs the square of their number.
+    code.push("impl ::core::fmt::Debug for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
     code.push("->::core::fmt::Result{f.write_str(self.id())}}");
     code.push("impl ::core::str::FromStr for Node{type Err=__orchestra::UnknownNode;");
     code.push("fn from_str(id:&str)->::core::result::Result<Node,__orchestra::UnknownNode>");

@@ -312,6 +312,7 @@ fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) 
 /// The constant that compares needs with handlers; its error points at the handlers.
 pub(crate) fn verify(krate: &TokenStream, module: &TokenStream, handlers: &Type) -> TokenStream {
     let (start, end) = krate::ends(handlers);
+    let (start, end) = (krate::at(start), krate::at(end));
     let (first, last) = (
         krate::located(krate.clone(), start),
         krate::located(krate.clone(), end),

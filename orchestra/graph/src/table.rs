@@ -516,10 +516,12 @@ impl Builder<'_, '_> {
             value: Constant::from(&attribute.value),
         });
         self.rows.extend(rows);
-        Rows {
-            start,
-            end: self.rows.len() as u32,
+        let end = self.rows.len() as u32;
+        // No rows are written the same way everywhere, so that a compiled table equals a loaded one.
+        if start == end {
+            return Rows::default();
         }
+        Rows { start, end }
     }
 
     fn condition(
