@@ -252,6 +252,8 @@ impl<'a> Step<'a> {
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
             let category = outcome.failure_category;
+            let told = if reason.is_empty() { "no reason was given" } else { &reason };
+            self.state.last_failure = format!("stage `{}` failed: {told}", stage.id());
             self.tell(|| Observation::StageFailed {
                 id,
                 index,
@@ -380,7 +382,7 @@ impl<'a> Step<'a> {
             }
             Next::End { success: false } => RunFailure::FailureEnd {
                 node: node(),
-                reason: reason(),
+                reason: self.state.last_failure.clone(),
             },
             Next::Fail(RouteFault::DeadEnd) => RunFailure::DeadEnd { node: node() },
             Next::Fail(RouteFault::NoMatchingEdge) => RunFailure::NoMatchingEdge {
