@@ -15,6 +15,7 @@ use crate::clock::Sleep;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::handler::{Handler, HandlerFuture};
+use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::stage::StageContext;
@@ -36,8 +37,7 @@ pub(crate) struct Resolved {
 pub(crate) struct Driver {
     pub(crate) run: Arc<Run>,
     pub(crate) machine: Machine,
-    /// By the index of the kind.
-    pub(crate) handlers: Box<[Option<Resolved>]>,
+    pub(crate) handlers: Handlers,
     pub(crate) max_time: Option<Duration>,
     began: Duration,
     stage_began: Duration,
@@ -63,7 +63,7 @@ impl Driver {
     pub(crate) fn new(
         run: Arc<Run>,
         machine: Machine,
-        handlers: Box<[Option<Resolved>]>,
+        handlers: Handlers,
         max_time: Option<Duration>,
     ) -> Driver {
         Driver {
@@ -254,8 +254,7 @@ impl Driver {
             // A status that the attempt did not write itself would speak for it.
             files.remove(stage.id(), StageFile::Status)?;
         }
-        let resolved = self.handlers.get(stage.row().kind as usize);
-        let Some(resolved) = resolved.and_then(Option::as_ref) else {
+        let Some(resolved) = self.handlers.of(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Attempt::Ended(Outcome::fail_terminal(reason)));
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
-use orchestra_graph::{Pipeline, Role, Stage, kind};
+use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
 use crate::driver::Resolved;
 use crate::engine::Settings;
@@ -21,7 +21,33 @@ enum Found {
     Unknown,
 }
 
-/// The handlers of a pipeline's kinds, by index.
+/// The handlers of a pipeline.
+pub(crate) struct Handlers {
+    by_kind: Box<[Option<Resolved>]>,
+    /// Nodes whose kind has no handler, but whose shape has one.
+    by_node: Vec<(NodeIndex, Resolved)>,
+}
+
+impl Handlers {
+    /// The handler of a stage.
+    pub(crate) fn of(&self, stage: Stage<'_>) -> Option<&Resolved> {
+        let by_kind = self
+            .by_kind
+            .get(stage.row().kind as usize)
+            .and_then(Option::as_ref);
+        by_kind.or_else(|| {
+            let mut by_node = self.by_node.iter();
+            by_node
+                .find(|(node, _)| *node == stage.index())
+                .map(|(_, resolved)| resolved)
+        })
+    }
+}
+
+/// Finds the handlers of a pipeline.
+///
+/// A loaded pipeline may name a kind that this program does not know; then the shape decides, where it stands for
+/// model or tool stages (Attractor 4.2).
 ///
 /// # Errors
 /// Lists everything that is missing.
@@ -29,13 +55,14 @@ pub(crate) fn resolve(
     settings: &Settings,
     pipeline: &SharedPipeline,
     registry: &Registry,
-) -> Result<Box<[Option<Resolved>]>, Refusals> {
+) -> Result<Handlers, Refusals> {
     let found: Vec<Found> = pipeline
         .kinds
         .iter()
         .map(|kind| find(settings, registry, kind))
         .collect();
     let mut list = Vec::new();
+    let mut by_node = Vec::new();
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
     if loaded && registry.kinds().next().is_some() {
@@ -46,12 +73,18 @@ pub(crate) fn resolve(
         );
     }
     for (at, row) in pipeline.nodes.iter().enumerate() {
-        let stage = pipeline.stage(orchestra_graph::NodeIndex(at as u32));
+        let stage = pipeline.stage(NodeIndex(at as u32));
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
-            && let Some(refusal) = refuse(pipeline, registry, stage, found)
         {
-            list.push(refusal);
+            let by_shape = match found {
+                Found::Unknown if loaded => by_shape(settings, registry, stage),
+                _ => None,
+            };
+            match by_shape {
+                Some(Found::Handler(resolved)) => by_node.push((stage.index(), resolved)),
+                other => list.extend(refuse(pipeline, registry, stage, other.as_ref().unwrap_or(found))),
+            }
         }
         for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
             let target = pipeline.stage(edge.to).id();
@@ -84,7 +117,16 @@ pub(crate) fn resolve(
         Found::Handler(handler) => Some(handler),
         _ => None,
     });
-    Ok(handlers.collect())
+    Ok(Handlers {
+        by_kind: handlers.collect(),
+        by_node,
+    })
+}
+
+/// What is to be had for the kind that a node's shape stands for, where the node names one.
+fn by_shape(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> Option<Found> {
+    let kind = kind::of_shape(stage.text("shape")?)?;
+    matches!(kind, kind::CODERGEN | kind::TOOL).then(|| find(settings, registry, kind))
 }
 
 /// The core itself decides start, exit and routing nodes of the built-in kinds.
