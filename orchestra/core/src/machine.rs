@@ -247,14 +247,9 @@ impl<'a> Step<'a> {
             outcome.notes.take().or_else(|| outcome.failure_reason.clone())
         };
         self.remember(stage, &outcome);
-<<<<<<< HEAD
         self.record(id.node, outcome.status.clone(), notes);
-        if outcome.status == Status::Fail {
-=======
-        let category = outcome.failure_category;
         let failed = outcome.status == Status::Fail;
         if failed {
->>>>>>> oracle
             let reason = outcome.failure_reason.clone().unwrap_or_default();
             let category = outcome.failure_category;
             self.tell(|| Observation::StageFailed {
@@ -274,16 +269,9 @@ impl<'a> Step<'a> {
             self.state.failing.retain(|failing| failing.node != id.node);
             self.tell(|| Observation::StageCompleted { id, index, outcome });
         }
-<<<<<<< HEAD
-        if stage.row().role == Role::Exit {
-            return self.finish();
-=======
         // An exit with a handler of its own may fail like any other stage (rule R3).
         if stage.row().role == Role::Exit && !failed {
-            self.state.phase = Phase::Finished;
-            effects.push(Effect::Finish { failure: None });
-            return;
->>>>>>> oracle
+            return self.finish();
         }
         if let Some(target) = self.choose(stage) {
             self.enter(target);

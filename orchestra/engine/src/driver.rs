@@ -20,11 +20,17 @@ use crate::run::Run;
 use crate::stage::StageContext;
 use crate::store::{Checkpoint, RunStore, StageFile, StoreError};
 
+/// How long a cancelled handler that ends itself is waited for; tools are killed after two seconds at the latest.
+const END_GRACE: Duration = Duration::from_secs(5);
+
 /// A handler as a run uses it.
 pub(crate) struct Resolved {
     pub(crate) handler: Arc<dyn Handler>,
     /// Whether the handler itself heeds a status file; the driver does for those that do not.
     pub(crate) heeds_status: bool,
+    /// Whether the handler itself keeps to the timeout and ends soon after its token is cancelled. It is waited for,
+    /// so that nothing of it is left when the stage has ended.
+    pub(crate) ends_itself: bool,
 }
 
 pub(crate) struct Driver {
@@ -260,7 +266,7 @@ impl Driver {
             visit = id.visit,
             attempt = id.attempt
         );
-        let timeout = stage.duration("timeout");
+        let timeout = stage.duration("timeout").filter(|_| !resolved.ends_itself);
         let started = match timeout {
             Some(_) => self.elapsed(),
             None => Duration::ZERO,
@@ -281,7 +287,14 @@ impl Driver {
         };
         let attempt = match poll_fn(|cx| Poll::Ready(poll(cx))).await {
             Poll::Ready(outcome) => Attempt::Ended(outcome),
-            Poll::Pending => self.wait_for(poll, timeout, started).await,
+            Poll::Pending => {
+                let attempt = self.wait_for(&mut poll, timeout, started).await;
+                if resolved.ends_itself && !matches!(attempt, Attempt::Ended(_)) {
+                    run.release_token(id, true);
+                    self.wait_for_end(poll).await;
+                }
+                attempt
+            }
         };
         // What the attempt started ends here, before anything else happens; a destructor may panic too.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
@@ -316,6 +329,15 @@ impl Driver {
             () = self.run.stop.wait() => Attempt::Cancelled,
             () = poll_fn(|cx| ring(&mut run_timer, cx)) => Attempt::TimeUp(self.max_time.unwrap_or_default()),
             () = poll_fn(|cx| ring(&mut stage_timer, cx)) => Attempt::TimedOut(timeout.unwrap_or_default()),
+        }
+    }
+
+    /// Waits until a cancelled attempt has ended by itself.
+    async fn wait_for_end(&self, poll: impl FnMut(&mut TaskContext<'_>) -> Poll<Outcome>) {
+        let patience = self.run.settings.clock.sleep(END_GRACE);
+        tokio::select! {
+            _ = poll_fn(poll) => {}
+            () = patience => {}
         }
     }
 

@@ -15,6 +15,7 @@ use crate::binding::{Binding, Supplies};
 use crate::builtin::backend::CodergenBackend;
 use crate::builtin::codergen::Codergen;
 use crate::builtin::simulate::{Script, Simulated};
+use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
 use crate::error::{BuildError, StartError};
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) callbacks: Arc<[Callback]>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) codergen: Option<Arc<dyn Handler>>,
+    pub(crate) tool: Arc<dyn Handler>,
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) simulated: Option<Arc<dyn Handler>>,
     pub(crate) inherit_env: Vec<String>,
@@ -224,6 +226,7 @@ impl EngineBuilder {
                 callbacks: self.callbacks.into(),
                 clock: self.clock,
                 codergen: self.codergen,
+                tool: Arc::new(Tool),
                 script: self.script,
                 simulated,
                 inherit_env: self.inherit_env,

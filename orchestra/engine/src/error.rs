@@ -6,6 +6,7 @@ use orchestra_graph::table::Text;
 use orchestra_graph::{Pipeline, Position, did_you_mean};
 
 use crate::id::{InvalidRunId, RunId};
+use crate::needs::NeedFault;
 use crate::store::StoreError;
 
 /// An engine that cannot be built.
@@ -83,7 +84,8 @@ impl std::error::Error for Refusals {}
 /// One thing that a pipeline asks for and an engine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What kind of thing: `missing_handler`, `not_provided`, `no_backend`, `attribute`, `unknown_script_node`.
+    /// What kind of thing: `not_provided`, `no_backend`, `unknown_script_node`, or a code of
+    /// [`NeedFault`].
     pub code: &'static str,
     /// The pipeline's file; empty where no place in it is at fault.
     pub file: Text,
@@ -106,6 +108,16 @@ impl Refusal {
             position,
             message,
         }
+    }
+
+    /// The refusal of a handler set that does not give what the pipeline needs.
+    pub(crate) fn of(pipeline: &Pipeline, fault: NeedFault) -> Refusal {
+        let position = Position {
+            line: fault.line,
+            column: fault.column,
+        };
+        let message = format!("{}; {}", fault.message, fault.help);
+        Refusal::at(pipeline, position, fault.code, message)
     }
 
     /// A word with the nearest of some others, where one is near.

@@ -1,16 +1,15 @@
 //! Finds the handler of every kind, and refuses a pipeline that asks for what is not there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use orchestra_core::SharedPipeline;
-use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Role, Stage, kind};
 
 use crate::driver::Resolved;
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
-use crate::handler::{AttributeField, FieldSpec, FieldType};
+use crate::handler::Handler;
+use crate::needs::check_registry;
 use crate::registry::Registry;
 
 /// What is to be had for a kind.
@@ -37,19 +36,22 @@ pub(crate) fn resolve(
         .map(|kind| find(settings, registry, kind))
         .collect();
     let mut list = Vec::new();
-    // A compiled pipeline had its attributes checked when the program was built.
-    let check_fields = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
+    // A compiled pipeline was checked against its handlers when the program was built.
+    let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
+    if loaded && registry.kinds().next().is_some() {
+        list.extend(
+            check_registry(pipeline, registry)
+                .into_iter()
+                .map(|fault| Refusal::of(pipeline, fault)),
+        );
+    }
     for (at, row) in pipeline.nodes.iter().enumerate() {
         let stage = pipeline.stage(orchestra_graph::NodeIndex(at as u32));
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
+            && let Some(refusal) = refuse(pipeline, registry, stage, found)
         {
-            if let Some(refusal) = refuse(pipeline, registry, stage, found) {
-                list.push(refusal);
-            } else if check_fields && let Some(spec) = registry.spec(stage.kind()) {
-                let fields = spec.fields.iter().copied().flatten();
-                list.extend(fields.filter_map(|field| check_field(pipeline, stage, field)));
-            }
+            list.push(refusal);
         }
         for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
             let target = pipeline.stage(edge.to).id();
@@ -98,10 +100,11 @@ fn needs_handler(stage: Stage<'_>) -> bool {
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
     let provided = !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL);
-    let resolved = |handler: &Arc<dyn crate::handler::Handler>, heeds_status| {
+    let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
-            heeds_status,
+            heeds_status: built_in,
+            ends_itself: built_in && kind == kind::TOOL && settings.simulated.is_none(),
         })
     };
     match (&settings.simulated, own) {
@@ -112,6 +115,7 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
             Some(codergen) => resolved(codergen, true),
             None => Found::NoBackend,
         },
+        (None, None) if kind == kind::TOOL => resolved(&settings.tool, true),
         (_, None) if !provided => Found::NotProvided,
         _ => Found::Unknown,
     }
@@ -146,26 +150,4 @@ fn refuse(pipeline: &Pipeline, registry: &Registry, stage: Stage<'_>, found: &Fo
         }
     };
     Some(Refusal::at(pipeline, stage.row().position, code, message))
-}
-
-/// Checks an attribute that a handler reads, as the compiler does for a compiled pipeline.
-fn check_field(pipeline: &Pipeline, stage: Stage<'_>, field: &FieldSpec) -> Option<Refusal> {
-    let value = stage.attribute(field.name);
-    if value.is_none() && !field.required {
-        return None;
-    }
-    let problem = match field.ty {
-        FieldType::Any => value.is_none().then(|| "is missing".to_owned()),
-        FieldType::String => problem::<String>(value),
-        FieldType::Integer => problem::<i64>(value),
-        FieldType::Float => problem::<f64>(value),
-        FieldType::Boolean => problem::<bool>(value),
-        FieldType::Duration => problem::<Duration>(value),
-    }?;
-    let message = format!("attribute `{}` of node `{}` {problem}", field.name, stage.id());
-    Some(Refusal::at(pipeline, stage.row().position, "attribute", message))
-}
-
-fn problem<T: AttributeField>(value: Option<&Constant>) -> Option<String> {
-    T::read(value).err()
 }

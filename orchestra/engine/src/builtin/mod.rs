@@ -4,3 +4,4 @@ pub(crate) mod backend;
 pub(crate) mod codergen;
 pub(crate) mod simulate;
 pub(crate) mod status;
+pub(crate) mod tool;

@@ -82,6 +82,9 @@ pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     updates.append(&mut written.context_updates);
     written.context_updates = updates;
     written.notes = written.notes.or(known.notes);
+    if !written.status.is_success() {
+        written.failure_reason = written.failure_reason.or(known.failure_reason);
+    }
     written
 }
 

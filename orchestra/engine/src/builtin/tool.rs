@@ -1,0 +1,151 @@
+//! Tool stages: a shell command (Attractor 4.10).
+
+use orchestra_core::Outcome;
+use orchestra_graph::format_duration;
+use orchestra_graph::table::Constant;
+use serde_json::Value;
+
+use super::status;
+use crate::handler::{Handler, HandlerFuture, chain};
+use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
+use crate::stage::StageContext;
+use crate::store::{StageFile, StoreError};
+
+/// How many bytes of a tool's output the context keeps; the files keep more.
+const OUTPUT: usize = 64 * 1024;
+/// How many characters of the command a note shows.
+const SHOWN_COMMAND: usize = 200;
+
+pub(crate) struct Tool;
+
+impl Handler for Tool {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            match run(&stage).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    let reason = error.to_string();
+                    stage.run().broken(error);
+                    Outcome::fail(reason)
+                }
+            }
+        })
+    }
+}
+
+async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
+    let node = stage.node();
+    let Some(text) = node.text("tool_command").filter(|text| !text.trim().is_empty()) else {
+        return Ok(Outcome::fail_terminal("no `tool_command` is given"));
+    };
+    let files = stage.run().files()?;
+    let folder = stage.stage_dir()?;
+    // What an earlier tool may have planted at these places goes first.
+    files.remove(node.id(), StageFile::ToolOutput)?;
+    files.remove(node.id(), StageFile::ToolError)?;
+    files.write(node.id(), StageFile::Prompt, node.prompt().as_bytes())?;
+    let timeout = node.duration("timeout");
+    let settings = &stage.run().settings;
+    let mut command = ShellCommand::new(text)
+        .variable("ORCHESTRA_RUN_DIR", files.folder())
+        .variable("ORCHESTRA_STAGE_DIR", &folder)
+        .variable("ORCHESTRA_NODE_ID", node.id())
+        .variable("ORCHESTRA_PROMPT_FILE", folder.join(StageFile::Prompt.name()))
+        .stdout_file(folder.join(StageFile::ToolOutput.name()))
+        .stderr_file(folder.join(StageFile::ToolError.name()))
+        .capture_limit(OUTPUT)
+        .timeout(timeout)
+        .cancel(stage.cancellation());
+    for name in settings
+        .inherit_env
+        .iter()
+        .map(String::as_str)
+        .chain(allowed(stage))
+    {
+        command = command.inherit(name);
+    }
+    if let Some(folder) = &settings.working_dir {
+        command = command.directory(folder);
+    }
+    let output = match command.run().await {
+        Ok(output) => output,
+        Err(error) => return not_run(error),
+    };
+    if let Some(fault) = output.file_fault {
+        return Err(StoreError::io("write the tool's output in", &folder, fault));
+    }
+    let known = known(stage, text, &output);
+    if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
+        return Ok(known);
+    }
+    Ok(match status::read(&*files, node.id()) {
+        Ok(Some(written)) => status::merge(known, written),
+        Ok(None) if node.flag("auto_status") && matches!(output.exit, Exit::Code(_)) => {
+            status::automatic(known)
+        }
+        Ok(None) => known,
+        Err(problem) => {
+            let mut outcome = Outcome::fail(problem);
+            outcome.context_updates = known.context_updates;
+            outcome
+        }
+    })
+}
+
+/// The variables that the node and the graph let the command see.
+fn allowed(stage: &StageContext) -> impl Iterator<Item = &str> {
+    let graph = match stage.pipeline().attribute("tool_env") {
+        Some(Constant::String(names)) => names,
+        _ => "",
+    };
+    let node = stage.node().text("tool_env").unwrap_or_default();
+    let names = graph.split(',').chain(node.split(','));
+    names.map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// What the engine knows of a command that ran, whatever the stage says itself.
+fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Outcome {
+    let last = output.last_line().unwrap_or_default();
+    let told = last_line(&output.stderr).unwrap_or(last);
+    let failed = |what: String| match told {
+        "" => Outcome::fail(what),
+        told => Outcome::fail(format!("{what}: {told}")),
+    };
+    let (outcome, code) = match output.exit {
+        Exit::Code(0) => {
+            let shown: String = text.trim().chars().take(SHOWN_COMMAND).collect();
+            (
+                Outcome::success().notes(format!("Tool completed: {shown}")),
+                Some(0),
+            )
+        }
+        Exit::Code(code) => (failed(format!("exit code {code}")), Some(code)),
+        // The number by which shells tell a signal.
+        Exit::Signal(signal) => (failed(format!("killed by signal {signal}")), Some(128 + signal)),
+        Exit::TimedOut => {
+            let limit = format_duration(stage.node().duration("timeout").unwrap_or_default());
+            (Outcome::fail(format!("timed out after {limit}")), None)
+        }
+        Exit::Cancelled => (Outcome::fail("cancelled"), None),
+    };
+    outcome
+        .set("tool.output", output.stdout.as_str())
+        .set("tool.exit_code", code.map_or(Value::Null, Value::from))
+        .set("tool.last_line", last)
+}
+
+/// The last line that is more than white space.
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty())
+}
+
+/// A command that gave no result: a full disk ends the run, anything else fails the stage.
+fn not_run(error: ProcessError) -> Result<Outcome, StoreError> {
+    match error {
+        ProcessError::CreateFile { path, source } => Err(StoreError::io("make", &path, source)),
+        ProcessError::Directory { .. } | ProcessError::Variable { .. } => {
+            Ok(Outcome::fail_terminal(chain(&error)))
+        }
+        other => Ok(Outcome::fail(chain(&other))),
+    }
+}
