@@ -215,7 +215,8 @@ fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<Node
             .collect();
         // The second shape also draws ordinary nodes; where several have it, a name decides.
         let named = || ids.iter().any(|id| graph.find(id).is_some());
-        if !found.is_empty() && !(nth > 0 && found.len() > 1 && named()) {
+        let decided = nth == 0 || found.len() == 1 || !named();
+        if !found.is_empty() && decided {
             return found;
         }
     }
