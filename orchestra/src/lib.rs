@@ -82,8 +82,8 @@ pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipelin
 #[cfg(feature = "macros")]
 pub mod prelude {
     pub use orchestra_engine::{
-        Builtin, CodergenBackend, Context, Engine, Outcome, RunResult, RunStatus, SimulationBackend,
-        StageContext, Status,
+        Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet, Outcome, RunResult,
+        RunStatus, SimulationBackend, StageContext, Status,
     };
     pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
 }

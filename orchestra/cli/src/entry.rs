@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestra_engine::{Binding, Engine, RunHandle, StartBuilder, StartError, Supplies};
+use orchestra_engine::{Binding, Engine, HandlerSet, RunHandle, StartBuilder, StartError, Supplies};
 use orchestra_graph::Pipeline;
 use serde_json::Value;
 
@@ -30,11 +30,11 @@ pub struct Entry {
 
 impl Entry {
     /// An entry of a bound pipeline; `handlers` makes its handlers anew for each run.
-    pub fn new<B, H, S>(name: &str, binding: B, handlers: H) -> Entry
+    pub fn new<B, H, S>(name: &str, binding: B, handlers: impl Fn() -> S + 'static) -> Entry
     where
-        B: Binding + Clone + 'static,
-        H: Fn() -> S + 'static,
-        S: Supplies<B::Handlers>,
+        B: Binding<H> + Clone + 'static,
+        H: HandlerSet,
+        S: Supplies<H>,
     {
         let pipeline = binding.pipeline();
         let start: Start = Box::new(move |engine, options| {
@@ -49,12 +49,12 @@ impl Entry {
     }
 
     /// An entry of a bound pipeline whose handlers have a default.
-    pub fn with_default<B>(name: &str, binding: B) -> Entry
+    pub fn with_default<B, H>(name: &str, binding: B) -> Entry
     where
-        B: Binding + Clone + 'static,
-        B::Handlers: Default,
+        B: Binding<H> + Clone + 'static,
+        H: HandlerSet + Default,
     {
-        Entry::new(name, binding, B::Handlers::default)
+        Entry::new(name, binding, H::default)
     }
 
     /// The name by which the command line knows it.

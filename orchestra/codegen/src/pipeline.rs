@@ -294,9 +294,7 @@ fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) 
     let krate = krate::path(declared.options.krate.as_ref());
     let bound = |handlers: TokenStream| {
         quote! {
-            impl #krate::__private::Bound for #name::Mark {
-                type Handlers = #handlers;
-            }
+            impl #krate::__private::Bound<#handlers> for #name::Mark {}
         }
     };
     match &declared.options.handlers {

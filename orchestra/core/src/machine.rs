@@ -252,7 +252,11 @@ impl<'a> Step<'a> {
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
             let category = outcome.failure_category;
-            let told = if reason.is_empty() { "no reason was given" } else { &reason };
+            let told = if reason.is_empty() {
+                "no reason was given"
+            } else {
+                &reason
+            };
             self.state.last_failure = format!("stage `{}` failed: {told}", stage.id());
             self.tell(|| Observation::StageFailed {
                 id,
