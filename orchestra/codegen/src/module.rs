@@ -14,8 +14,6 @@ pub(crate) struct Module<'m> {
     pub(crate) source: String,
     /// The code of `NEEDS`.
     pub(crate) needs: String,
-    /// Whether handlers are named, which may be private to the place of the macro.
-    pub(crate) bound: bool,
 }
 
 /// Writes everything between the braces of the module, which has `__orchestra` in scope.
@@ -27,12 +25,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.doc("The pipeline as constant data, in the form that the engine runs.");
     code.push("pub static PIPELINE:__orchestra::Compiled<Mark>=__orchestra::Compiled::new(&__table::TABLE);");
     code.doc("Tells the engine which handlers the pipeline is bound to.");
-    // A mark that is seen no farther than its handlers may be bound to private ones.
-    code.push(if module.bound {
-        "pub(super) enum Mark{}"
-    } else {
-        "pub enum Mark{}"
-    });
+    code.push("pub enum Mark{}");
     code.doc("The edges, with their conditions.");
     code.push("pub static TRANSITIONS:__orchestra::Transitions<Node>=");
     code.push("__orchestra::Transitions::new(&__table::TABLE,Node::ALL);");

@@ -255,7 +255,6 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
         needs: needs::write(&pipeline, &analysis, found.start),
-        bound: declared.options.handlers.is_some(),
     });
     let place = match &declared.text {
         Text::File(literal) => literal.span(),
@@ -280,7 +279,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
     quote! {
         #(#attributes)*
         #[doc = #docs]
-        #[allow(dead_code, missing_docs, non_camel_case_types, private_interfaces, unreachable_pub, unused_imports, clippy::all)]
+        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all)]
         #visibility mod #name {
             use #inside as __orchestra;
             #body
