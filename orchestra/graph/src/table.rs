@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::analysis::{Analysis, EdgeCondition};
-use crate::attribute::{Attributes, Known};
+use crate::attribute::Known;
+use crate::attributes::Attributes;
 use crate::condition::{Expression, Facts};
 use crate::kind;
 use crate::label::normalize_label;

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use crate::analysis::Analysis;
-use crate::attribute::{Attribute, Attributes, Key, Known};
+use crate::attribute::{Key, Known};
+use crate::attributes::{Attribute, Attributes};
 use crate::check::outcomes::Outcomes;
 use crate::check::space::Space;
 use crate::condition::Expression;
