@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::text::Span;
 use crate::value::Value;
 
 /// Where an attribute may stand.
