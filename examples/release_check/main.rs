@@ -40,12 +40,26 @@ async fn record(attributes: RecordAttributes, stage: StageContext) -> Result<Rec
         let entry = entry.map_err(unreadable)?;
         if entry.path().extension().is_some_and(|ending| ending == "crate") {
             let file = entry.metadata().map_err(unreadable)?;
-            newest = newest.max(Some((file.modified().map_err(unreadable)?, file.len(), entry.file_name())));
+            newest = newest.max(Some((
+                file.modified().map_err(unreadable)?,
+                file.len(),
+                entry.file_name(),
+            )));
         }
     }
-    let Some((_, bytes, name)) = newest else { return Err(RecordError::Nothing(folder)) };
-    stage.log(format!("{} has {bytes} bytes; the limit is {} KiB", name.to_string_lossy(), attributes.max_kib));
-    Ok(if bytes > attributes.max_kib * 1024 { Recorded::TooLarge } else { Recorded::Success })
+    let Some((_, bytes, name)) = newest else {
+        return Err(RecordError::Nothing(folder));
+    };
+    stage.log(format!(
+        "{} has {bytes} bytes; the limit is {} KiB",
+        name.to_string_lossy(),
+        attributes.max_kib
+    ));
+    Ok(if bytes > attributes.max_kib * 1024 {
+        Recorded::TooLarge
+    } else {
+        Recorded::Success
+    })
 }
 
 orchestra::pipeline! {

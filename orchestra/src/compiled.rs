@@ -131,3 +131,48 @@ impl fmt::Display for UnknownNode {
 }
 
 impl std::error::Error for UnknownNode {}
+
+/// An answer of a human gate; each variant of a module's choice enums gives one.
+///
+/// ```
+/// orchestra::pipeline! {
+///     mod gate = digraph gate {
+///         start -> review -> exit [label="[A] Approve"]
+///         review [shape=hexagon]
+///         review -> review [label="[F] Fix it"]
+///     }
+/// }
+/// use gate::choices::Review;
+///
+/// assert_eq!(Review::FixIt.key(), "F");
+/// assert_eq!(Review::Approve.target(), gate::Node::Exit);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<N> {
+    label: &'static str,
+    key: &'static str,
+    target: N,
+}
+
+impl<N: Copy> Answer<N> {
+    /// Used by generated code.
+    #[doc(hidden)]
+    pub const fn new(label: &'static str, key: &'static str, target: N) -> Answer<N> {
+        Answer { label, key, target }
+    }
+
+    /// The label as written in the file.
+    pub fn label(&self) -> &'static str {
+        self.label
+    }
+
+    /// The key that answers.
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The node that the answer leads to.
+    pub fn target(&self) -> N {
+        self.target
+    }
+}

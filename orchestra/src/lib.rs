@@ -12,7 +12,7 @@
 //!     pub mod release = digraph release {
 //!         goal = "Ship the release"
 //!         start  -> review
-//!         review [type="review.run", strictness=3]
+//!         review [type="review.run", strictness=3, outcomes="approved,rejected"]
 //!         review -> ship   [condition="outcome=approved"]
 //!         review -> exit   [condition="outcome!=approved"]
 //!         ship   [type="ship.run", target="production", timeout=15m]
@@ -65,11 +65,13 @@
 pub mod __private;
 #[cfg(feature = "macros")]
 mod compiled;
+#[cfg(feature = "cli")]
+mod main_macro;
 
 pub use orchestra_graph as graph;
 
 #[cfg(feature = "macros")]
-pub use compiled::{Transition, Transitions, UnknownNode};
+pub use compiled::{Answer, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
@@ -79,6 +81,9 @@ pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipelin
 /// What most programs use, for `use orchestra::prelude::*`.
 #[cfg(feature = "macros")]
 pub mod prelude {
-    pub use orchestra_engine::{Builtin, Context, Outcome, StageContext, Status};
+    pub use orchestra_engine::{
+        Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet, Outcome, RunResult,
+        RunStatus, SimulationBackend, StageContext, Status,
+    };
     pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
 }

@@ -25,6 +25,9 @@ pub use orchestra_graph::table::{
 };
 pub use orchestra_graph::{NodeIndex, Position, Readable};
 
+#[cfg(feature = "cli")]
+pub use orchestra_cli as cli;
+
 use crate::compiled::UnknownNode;
 
 /// A text.
@@ -59,7 +62,7 @@ pub const fn n(
     column: u32,
 ) -> NodeRow {
     NodeRow {
-        id: t(id),
+        id: Cow::Borrowed(id),
         kind,
         role,
         end: End::Unstated,
@@ -96,39 +99,34 @@ pub const fn nx(
     node
 }
 
-/// An edge without attributes.
-pub const fn e(from: u32, to: u32, line: u32, column: u32) -> EdgeRow {
-    ec(from, to, u32::MAX, line, column)
+macro_rules! edges {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $ty:ty),*) = $condition:expr, $label:expr, $normalized:expr;)+) => {
+        $($(#[$doc])*
+        pub const fn $name(from: u32, to: u32, line: u32, column: u32 $(, $argument: $ty)*) -> EdgeRow {
+            EdgeRow {
+                from: NodeIndex(from),
+                to: NodeIndex(to),
+                label: Cow::Borrowed($label),
+                normalized_label: Cow::Borrowed($normalized),
+                condition: $condition,
+                weight: 0,
+                loop_restart: false,
+                allow_revisit: false,
+                max_revisits: None,
+                attributes: Rows { start: 0, end: 0 },
+                position: Position { line, column },
+            }
+        })+
+    };
 }
 
-/// An edge with a condition and nothing else.
-pub const fn ec(from: u32, to: u32, condition: u32, line: u32, column: u32) -> EdgeRow {
-    el(from, to, condition, line, column, "", "")
-}
-
-/// An edge with a label.
-pub const fn el(
-    from: u32,
-    to: u32,
-    condition: u32,
-    line: u32,
-    column: u32,
-    label: &'static str,
-    normalized_label: &'static str,
-) -> EdgeRow {
-    EdgeRow {
-        from: NodeIndex(from),
-        to: NodeIndex(to),
-        label: t(label),
-        normalized_label: t(normalized_label),
-        condition: count(condition),
-        weight: 0,
-        loop_restart: false,
-        allow_revisit: false,
-        max_revisits: None,
-        attributes: Rows { start: 0, end: 0 },
-        position: Position { line, column },
-    }
+edges! {
+    /// An edge without attributes.
+    e() = None, "", "";
+    /// An edge with a condition and nothing else.
+    ec(condition: u32) = Some(condition), "", "";
+    /// An edge with a label.
+    el(condition: u32, label: &'static str, normalized: &'static str) = count(condition), label, normalized;
 }
 
 /// An edge with what is unusual about it.
@@ -161,33 +159,30 @@ pub const fn c(text: &'static str, keys: &'static [Text], test: fn(&Facts<'_>) -
     }
 }
 
-const fn a(key: &'static str, value: Constant) -> AttributeRow {
-    AttributeRow { key: t(key), value }
+macro_rules! attributes {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $ty:ty) = $constant:expr;)+) => {
+        // Each builds its row in one step: a call less is a frame less for the compiler to evaluate.
+        $($(#[$doc])*
+        pub const fn $name(key: &'static str, $value: $ty) -> AttributeRow {
+            AttributeRow {
+                key: Cow::Borrowed(key),
+                value: $constant,
+            }
+        })+
+    };
 }
 
-/// A text attribute.
-pub const fn s(key: &'static str, value: &'static str) -> AttributeRow {
-    a(key, Constant::String(t(value)))
-}
-
-/// A whole-number attribute.
-pub const fn i(key: &'static str, value: i64) -> AttributeRow {
-    a(key, Constant::Integer(value))
-}
-
-/// A decimal attribute.
-pub const fn f(key: &'static str, value: f64) -> AttributeRow {
-    a(key, Constant::Float(value))
-}
-
-/// A boolean attribute.
-pub const fn b(key: &'static str, value: bool) -> AttributeRow {
-    a(key, Constant::Boolean(value))
-}
-
-/// A duration attribute, in milliseconds.
-pub const fn d(key: &'static str, value: u64) -> AttributeRow {
-    a(key, Constant::Duration(Duration::from_millis(value)))
+attributes! {
+    /// A text attribute.
+    s(value: &'static str) = Constant::String(Cow::Borrowed(value));
+    /// A whole-number attribute.
+    i(value: i64) = Constant::Integer(value);
+    /// A decimal attribute.
+    f(value: f64) = Constant::Float(value);
+    /// A boolean attribute.
+    b(value: bool) = Constant::Boolean(value);
+    /// A duration attribute, in milliseconds.
+    d(value: u64) = Constant::Duration(Duration::from_millis(value));
 }
 
 /// A pipeline.
@@ -307,8 +302,8 @@ impl<T> Argument<T> {
     ///
     /// # Errors
     /// The outcome of a stage whose attributes do not fit.
-    pub fn read(&self, stage: &StageContext) -> Result<T, Outcome> {
-        (self.read)(stage).map_err(|error| Outcome::fail_terminal(error.to_string()))
+    pub fn read(&self, stage: &StageContext) -> Result<T, Box<Outcome>> {
+        (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string())))
     }
 }
 
@@ -411,3 +406,30 @@ pub fn outcome(word: &'static str) -> Outcome {
         status => Outcome::new(status),
     }
 }
+
+/// What each answer of a human gate has in common with the others.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __gate {
+    ($gate:ident $($answer:ident = $label:literal, $key:literal, $target:ident;)+) => {
+        impl $gate {
+            /// All answers, in the order of the file.
+            pub const ALL: &'static [$gate] = &[$($gate::$answer),+];
+        }
+        impl ::core::clone::Clone for $gate {
+            fn clone(&self) -> $gate {
+                *self
+            }
+        }
+        impl ::core::marker::Copy for $gate {}
+        impl ::core::ops::Deref for $gate {
+            type Target = $crate::Answer<super::Node>;
+            fn deref(&self) -> &$crate::Answer<super::Node> {
+                static ANSWERS: &[$crate::Answer<super::Node>] =
+                    &[$($crate::Answer::new($label, $key, super::Node::$target)),+];
+                &ANSWERS[*self as usize]
+            }
+        }
+    };
+}
+pub use __gate as gate;

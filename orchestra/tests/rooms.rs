@@ -39,12 +39,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-engine",
         &[
+            "futures-core",
             "libc",
             "orchestra-core",
             "orchestra-graph",
             "process-wrap",
-            "rand",
-            "rustix",
             "serde",
             "serde_json",
             "thiserror",

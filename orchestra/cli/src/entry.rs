@@ -1,26 +1,25 @@
 //! The pipelines that a program is compiled with.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestra_engine::{Binding, Engine, RunHandle, StartError, Supplies};
+use orchestra_engine::{Binding, Engine, HandlerSet, RunHandle, StartBuilder, StartError, Supplies};
 use orchestra_graph::Pipeline;
 use serde_json::Value;
 
 /// What a run is started with.
 #[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct StartOptions {
+pub(crate) struct StartOptions {
     pub(crate) params: Vec<(String, Value)>,
     pub(crate) seed: Option<u64>,
     pub(crate) run_dir: Option<PathBuf>,
     pub(crate) max_time: Option<Duration>,
 }
 
-type StartFuture<'e> = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>> + 'e>>;
-type Start = Box<dyn for<'e> Fn(&'e Engine, StartOptions) -> StartFuture<'e>>;
+type StartFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>>>>;
+type Start = Box<dyn Fn(&Engine, StartOptions) -> StartFuture>;
 
 /// A pipeline that a program is compiled with, and how to start it. `orchestra::main!` makes these.
 pub struct Entry {
@@ -31,16 +30,16 @@ pub struct Entry {
 
 impl Entry {
     /// An entry of a bound pipeline; `handlers` makes its handlers anew for each run.
-    pub fn new<B, H, S>(name: &str, binding: B, handlers: H) -> Entry
+    pub fn new<B, H, S>(name: &str, binding: B, handlers: impl Fn() -> S + 'static) -> Entry
     where
-        B: Binding + Clone + 'static,
-        H: Fn() -> S + 'static,
-        S: Supplies<B::Handlers>,
+        B: Binding<H> + Clone + 'static,
+        H: HandlerSet,
+        S: Supplies<H>,
     {
         let pipeline = binding.pipeline();
         let start: Start = Box::new(move |engine, options| {
             let start = with_options(engine.start(binding.clone(), handlers()), options);
-            Box::pin(async move { start.await })
+            Box::pin(start.into_future())
         });
         Entry {
             name: name.to_owned(),
@@ -50,12 +49,12 @@ impl Entry {
     }
 
     /// An entry of a bound pipeline whose handlers have a default.
-    pub fn with_default<B>(name: &str, binding: B) -> Entry
+    pub fn with_default<B, H>(name: &str, binding: B) -> Entry
     where
-        B: Binding + Clone + 'static,
-        B::Handlers: Default,
+        B: Binding<H> + Clone + 'static,
+        H: HandlerSet + Default,
     {
-        Entry::new(name, binding, B::Handlers::default)
+        Entry::new(name, binding, H::default)
     }
 
     /// The name by which the command line knows it.
@@ -75,6 +74,22 @@ impl Entry {
     ) -> Result<RunHandle, StartError> {
         (self.start)(engine, options).await
     }
+}
+
+fn with_options(mut start: StartBuilder, options: StartOptions) -> StartBuilder {
+    for (key, value) in options.params {
+        start = start.param(key, value);
+    }
+    if let Some(seed) = options.seed {
+        start = start.seed(seed);
+    }
+    if let Some(folder) = options.run_dir {
+        start = start.run_dir(folder);
+    }
+    if let Some(limit) = options.max_time {
+        start = start.max_time(limit);
+    }
+    start
 }
 
 /// Starts a pipeline that was loaded from a file.

@@ -1,8 +1,11 @@
 //! Where a pipeline named on the command line comes from: a file, or the program itself.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use orchestra_graph::{LoadOptions, Loaded, Report, Source, did_you_mean, load, load_bytes};
+use orchestra_graph::{
+    LoadOptions, Loaded, Report, ShapeFallback, Source, Transform, did_you_mean, load, load_bytes,
+};
 
 use crate::Entry;
 use crate::args::{Format, Lints};
@@ -20,8 +23,30 @@ impl Pipelines {
         self.entries.iter().find(|entry| entry.name() == name)
     }
 
-    /// Loads and checks a pipeline by the name of its file, or by its own name.
+    /// Loads and checks a pipeline by the name of its file, or by its own name. Its handlers may be anybody's.
     pub(crate) fn load(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
+        self.load_with(name, lints, LoadOptions::default())
+    }
+
+    /// Like [`load`](Pipelines::load), to be run here: this program has no handlers for types of files.
+    pub(crate) fn load_to_run(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
+        let fallback: Arc<dyn Transform> = Arc::new(ShapeFallback::default());
+        let transforms = if self.entry(name).is_some() {
+            Vec::new()
+        } else {
+            vec![fallback]
+        };
+        self.load_with(
+            name,
+            lints,
+            LoadOptions {
+                transforms,
+                ..LoadOptions::default()
+            },
+        )
+    }
+
+    fn load_with(&self, name: &str, lints: &Lints, options: LoadOptions) -> Result<Loaded, CliError> {
         let known = orchestra_graph::rules().iter().map(|rule| rule.code);
         for code in lints.deny.iter().chain(&lints.allow) {
             if code != "warnings" && !known.clone().any(|rule| rule == code) {
@@ -35,7 +60,7 @@ impl Pipelines {
         let options = LoadOptions {
             deny: lints.deny.clone(),
             allow: lints.allow.clone(),
-            ..LoadOptions::default()
+            ..options
         };
         if let Some(entry) = self.entry(name) {
             let pipeline = entry.pipeline();

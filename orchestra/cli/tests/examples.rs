@@ -77,7 +77,7 @@ fn every_example_is_sound_and_canonical() {
         }
     }
     assert!(files.len() >= 3, "{files:?}");
-    let mut args = vec!["check", "--deny", "warnings", "--allow", "type_known"];
+    let mut args = vec!["check", "--deny", "warnings"];
     args.extend(files.iter().map(String::as_str));
     place.call(&args).exits(0);
 }

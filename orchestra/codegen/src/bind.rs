@@ -82,12 +82,11 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let verify = pipeline::verify(&krate, &quote!(#module), handlers);
     quote! {
         #(#attributes)*
+        #[::core::prelude::v1::derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
         #visibility struct #name;
 
         #[automatically_derived]
-        impl #krate::__private::Binding for #name {
-            type Handlers = #handlers;
-
+        impl #krate::__private::Binding<#handlers> for #name {
             fn pipeline(&self) -> &'static #krate::__private::Pipeline {
                 &#module::PIPELINE
             }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use orchestra_graph::NodeIndex;
 use orchestra_graph::table::{EdgeRow, Pipeline};
+use orchestra_graph::{Graph, NodeIndex, PictureOptions, print_mermaid};
 
 /// Pipelines with more nodes are documented without diagram and table: nobody would read them.
 const MOST: usize = 200;
@@ -26,7 +26,7 @@ pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
     if let Some(diagram) = diagram {
         let _ = write!(
             text,
-            "\n```text\n{}\n```\n",
+            "\n```mermaid\n{}\n```\n",
             diagram.trim_end().replace("```", "` ` `")
         );
     }
@@ -85,7 +85,7 @@ fn cell(text: &str) -> String {
     cell
 }
 
-/// The picture of a pipeline in letters, where one can be drawn.
-pub(crate) fn diagram(_: &Pipeline) -> Option<String> {
-    None
+/// The picture of a graph in Mermaid's words; none where nobody could read it.
+pub(crate) fn diagram(graph: &Graph) -> Option<String> {
+    (graph.nodes.len() <= MOST).then(|| print_mermaid(graph, &PictureOptions::default()))
 }

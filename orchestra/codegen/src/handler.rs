@@ -420,7 +420,7 @@ impl Handler<'_> {
             reads.extend(quote! {
                 let #name = match #constant.read(&stage) {
                     ::core::result::Result::Ok(value) => value,
-                    ::core::result::Result::Err(outcome) => return outcome,
+                    ::core::result::Result::Err(outcome) => return *outcome,
                 };
             });
             names.push(name);

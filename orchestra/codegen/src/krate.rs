@@ -33,3 +33,14 @@ pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     let last = tokens.last().map_or(first, |token| token.span());
     (first, last)
 }
+
+/// Tokens moved to another place, where errors about them shall point; what they mean stays the same.
+pub(crate) fn located(tokens: TokenStream, place: Span) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            token.set_span(token.span().located_at(place));
+            token
+        })
+        .collect()
+}

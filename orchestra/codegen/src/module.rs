@@ -1,7 +1,7 @@
 //! The generated module as text: source, table, nodes, choices, transitions, needs.
 
 use orchestra_graph::table::{Pipeline, Stage};
-use orchestra_graph::{NodeIndex, accelerator_key, kind};
+use orchestra_graph::{NodeIndex, accelerator_key, is_drawing_attribute, kind};
 
 use crate::code::{Code, type_of, value};
 use crate::names::{Taken, pascal, screaming};
@@ -84,10 +84,15 @@ fn nodes(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     for (at, variant) in variants.iter().enumerate() {
         let stage = pipeline.stage(NodeIndex(at as u32));
         code.doc(&format!("`{}`: {}", stage.id(), stage.label()));
-        code.push("pub struct ").push(variant).push(";");
+        code.push("pub enum ").push(variant).push("{}");
         constants(code, stage, variant);
     }
     code.push("}");
+}
+
+/// Whether an attribute says something to a program; pictures and the choice of a handler do not.
+fn is_constant(key: &str) -> bool {
+    !matches!(key, "shape" | "type" | "class") && !is_drawing_attribute(key)
 }
 
 fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
@@ -99,7 +104,7 @@ fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
             .string(stage.label())
             .push(";");
     }
-    for row in stage.attributes() {
+    for row in stage.attributes().iter().filter(|row| is_constant(&row.key)) {
         let name = taken.claim(screaming(&row.key));
         code.push("pub const ")
             .push(&name)
@@ -117,7 +122,7 @@ fn choices(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     let gate = |at: &usize| pipeline.stage(NodeIndex(*at as u32)).kind() == kind::WAIT_HUMAN;
     let gates: Vec<usize> = (0..variants.len()).filter(gate).collect();
     code.doc("The answers of each human gate.");
-    code.push("pub mod choices{");
+    code.push("pub mod choices{use super::__orchestra::__private::gate as g;");
     for at in gates {
         let stage = pipeline.stage(NodeIndex(at as u32));
         let mut taken = Taken::default();
@@ -154,55 +159,23 @@ struct Answer {
 
 fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) {
     code.doc(&format!("The answers of `{}`: {}", stage.id(), stage.label()));
-    code.push("#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::fmt::Debug,");
-    code.push("::core::cmp::PartialEq,::core::cmp::Eq,::core::hash::Hash)]pub enum ")
-        .push(name)
-        .push("{");
+    code.push("pub enum ").push(name).push("{");
     for answer in answers {
         code.doc(&answer.label);
         code.push(&answer.variant).push(",");
     }
-    code.push("}impl ").push(name).push("{");
-    code.doc("All answers, in the order of the file.");
-    code.push("pub const ALL:&'static[").push(name).push("]=&[");
+    // Two small impls and a table a gate: derives and methods of its own would cost ten times as much to compile.
+    code.push("}g!(").push(name).push(" ");
     for answer in answers {
-        code.push(name).push("::").push(&answer.variant).push(",");
+        code.push(&answer.variant).push("=");
+        code.string(&answer.label)
+            .push(",")
+            .string(&answer.key)
+            .push(",")
+            .push(&answer.target)
+            .push(";");
     }
-    code.push("];");
-    code.doc("The label as written in the file.");
-    arms(code, name, answers, "label", "&'static str", |code, answer| {
-        code.string(&answer.label);
-    });
-    code.doc("The key that answers.");
-    arms(code, name, answers, "key", "&'static str", |code, answer| {
-        code.string(&answer.key);
-    });
-    code.doc("The node that the answer leads to.");
-    arms(code, name, answers, "target", "super::Node", |code, answer| {
-        code.push("super::Node::").push(&answer.target);
-    });
-    code.push("}");
-}
-
-fn arms(
-    code: &mut Code,
-    name: &str,
-    answers: &[Answer],
-    method: &str,
-    ty: &str,
-    write: fn(&mut Code, &Answer),
-) {
-    code.push("pub const fn ")
-        .push(method)
-        .push("(self)->")
-        .push(ty)
-        .push("{match self{");
-    for answer in answers {
-        code.push(name).push("::").push(&answer.variant).push("=>");
-        write(code, answer);
-        code.push(",");
-    }
-    code.push("}}");
+    code.push(");");
 }
 
 /// A label without its accelerator: `[A] Approve` gives `Approve`.

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use orchestra_graph::table::{End, NodeRow, Pipeline, Role, Routing, Rows, Settings};
-use orchestra_graph::{Analysis, Limits, LoadOptions, Loaded, NodeIndex, Severity, load_bytes};
+use orchestra_graph::{
+    Analysis, Limits, LoadOptions, Loaded, NodeIndex, Severity, did_you_mean, load_bytes, rules,
+};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{LitStr, Type, Visibility};
 
 use crate::code::Code;
 use crate::inline::Inline;
-use crate::invocation::{Declared, Invocation, Text};
+use crate::invocation::{Declared, Invocation, Options, Text};
 use crate::reader::{ReadFault, Reader, relative, tidy};
 use crate::{docs, krate, module, names, needs, report};
 
@@ -56,10 +58,12 @@ struct Found {
 
 fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
     let mut faults = TokenStream::new();
+    let mut missing = false;
     let found = match &declared.text {
         Text::File(literal) => match file(literal, declared.name.is_none(), reader) {
             Ok(found) => found,
             Err((message, name)) => {
+                missing = true;
                 faults.extend(report::error(&message, (literal.span(), literal.span())));
                 Found {
                     name,
@@ -72,7 +76,7 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
         },
         Text::Inline(tokens) => inline(tokens.clone(), reader),
     };
-    let missing = !faults.is_empty();
+    faults.extend(unknown_codes(&declared.options));
     let mut options = LoadOptions {
         allow: declared.options.allow.iter().map(Ident::to_string).collect(),
         deny: declared.options.deny.iter().map(Ident::to_string).collect(),
@@ -87,6 +91,24 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
     }
     let generated = generate(&declared, &found, &loaded);
     quote! { #faults #generated }
+}
+
+/// Errors for codes in `allow(..)` and `deny(..)` that no rule has.
+fn unknown_codes(options: &Options) -> TokenStream {
+    let known = || rules().iter().map(|page| page.code);
+    let codes = options.allow.iter().map(|code| (code, false));
+    let codes = codes.chain(options.deny.iter().map(|code| (code, true)));
+    codes
+        .filter_map(|(code, denied)| {
+            let name = code.to_string();
+            if known().any(|known| known == name) || (denied && name == "warnings") {
+                return None;
+            }
+            let near = did_you_mean(&name, known()).map(|near| format!("; did you mean `{near}`?"));
+            let text = format!("no rule has the code `{name}`{}", near.unwrap_or_default());
+            Some(report::error(&text, (code.span(), code.span())))
+        })
+        .collect()
 }
 
 /// A note that is denied by its own code is an error too; `deny(warnings)` leaves notes alone.
@@ -187,15 +209,15 @@ fn unreadable(
             let files = reader.list(&folder);
             let near = wanted
                 .as_deref()
-                .and_then(|wanted| orchestra_graph::did_you_mean(wanted, files.iter().map(String::as_str)));
+                .and_then(|wanted| did_you_mean(wanted, files.iter().map(String::as_str)));
             let help = near.map_or_else(String::new, |near| format!("\n  = help: did you mean `{near}`?"));
-            format!("error[file_not_found]: no file `{name}`\n  = note: {from}{help}")
+            format!("no file `{name}` [file_not_found]\n  = note: {from}{help}")
         }
         ReadFault::TooLong(length) => format!(
-            "error[size_limit]: the file has {length} bytes; the limit is {limit}\n --> {name}:1:1\n  = help: split \
-             the pipeline into sub-pipelines"
+            "the file has {length} bytes; the limit is {limit} [size_limit]\n --> {name}:1:1\n  = help: split the \
+             pipeline into sub-pipelines"
         ),
-        ReadFault::Other(words) => format!("error[file_unreadable]: `{name}` cannot be read: {words}"),
+        ReadFault::Other(words) => format!("`{name}` cannot be read: {words} [file_unreadable]"),
     }
 }
 
@@ -250,7 +272,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
         None => Visibility::Public(syn::Token![pub](place)),
     };
     let attributes = &declared.attributes;
-    let diagram = sound.then(|| docs::diagram(&pipeline)).flatten();
+    let diagram = sound.then(|| docs::diagram(&loaded.graph)).flatten();
     let docs = docs::of(&pipeline, diagram);
     let inside = krate::inside_module(declared.options.krate.as_ref());
     let binding = binding(declared, &name, &pipeline, sound);
@@ -271,9 +293,7 @@ fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) 
     let krate = krate::path(declared.options.krate.as_ref());
     let bound = |handlers: TokenStream| {
         quote! {
-            impl #krate::__private::Bound for #name::Mark {
-                type Handlers = #handlers;
-            }
+            impl #krate::__private::Bound<#handlers> for #name::Mark {}
         }
     };
     match &declared.options.handlers {
@@ -292,8 +312,12 @@ fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) 
 /// The constant that compares needs with handlers; its error points at the handlers.
 pub(crate) fn verify(krate: &TokenStream, module: &TokenStream, handlers: &Type) -> TokenStream {
     let (start, end) = krate::ends(handlers);
-    let kinds = quote_spanned!(end=> &<#handlers as #krate::__private::HandlerSet>::KINDS);
-    let mut call = quote_spanned!(start=> #krate::__private::verify);
+    let (first, last) = (
+        krate::located(krate.clone(), start),
+        krate::located(krate.clone(), end),
+    );
+    let kinds = quote_spanned!(end=> &<#handlers as #last::__private::HandlerSet>::KINDS);
+    let mut call = quote_spanned!(start=> #first::__private::verify);
     call.extend(quote_spanned!(end=> (&#module::NEEDS, #kinds)));
     quote! {
         #[allow(long_running_const_eval)]

@@ -1,5 +1,6 @@
 //! Diagnostics as what rustc shows: `compile_error!` for errors, a deprecated item that is used for warnings.
 
+use orchestra_graph::{Diagnostic, Source, render};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
 /// The most errors, and the most warnings, that one pipeline gives.
@@ -21,7 +22,6 @@ pub(crate) fn error(text: &str, (start, end): (Span, Span)) -> TokenStream {
 pub(crate) fn warning(code: &str, text: &str, span: Span) -> TokenStream {
     let item = Ident::new(code, Span::call_site());
     let used = Ident::new(code, span);
-    let text = format!("\n{text}");
     quote::quote! {
         const _: () = {
             #[deprecated(note = #text)]
@@ -66,40 +66,14 @@ pub(crate) fn bug(what: &str, span: Span) -> TokenStream {
     )
 }
 
-/// A diagnostic in plain text, as every other face of the language shows it.
-pub(crate) fn text(source: &orchestra_graph::Source, fault: &orchestra_graph::Diagnostic) -> String {
-    let position = source.position(fault.span.start);
-    let line = source.line(position.line);
-    let width = position.line.to_string().len();
-    let caret = source
-        .slice(fault.span)
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        .max(1);
-    let mut text = format!(
-        "{}[{}]: {}\n{:width$}--> {}:{}:{}\n{:width$} |\n{} | {line}\n{:width$} | {}{} {}",
-        fault.severity.word(),
-        fault.code,
-        fault.message,
-        "",
-        source.name(),
-        position.line,
-        position.column,
-        "",
-        position.line,
-        "",
-        " ".repeat(position.column as usize - 1),
-        "^".repeat(caret),
-        fault.label
-    );
-    for note in &fault.notes {
-        text.push_str(&format!("\n  = note: {note}"));
-    }
-    if let Some(help) = &fault.help {
-        text.push_str(&format!("\n  = help: {help}"));
-    }
-    text
+/// A diagnostic in plain text, as every other face of the language shows it, but for its first line: rustc writes
+/// the severity itself, so the message comes first and the code behind it.
+pub(crate) fn text(source: &Source, fault: &Diagnostic) -> String {
+    let text = render::text_one(source, fault, render::Style::Plain);
+    let head = format!("{}[{}]: ", fault.severity.word(), fault.code);
+    let Some(rest) = text.strip_prefix(&head) else {
+        return text;
+    };
+    let (message, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+    format!("{message} [{}]\n{behind}", fault.code)
 }

@@ -144,12 +144,14 @@ fn edge(code: &mut Code, row: &EdgeRow) {
         Some(_) => "ec(",
         None => "e(",
     });
-    code.show(row.from.0).push(",").show(row.to.0).push(",");
-    if labelled || row.condition.is_some() {
-        optional(code, row.condition);
-        code.push(",");
+    for number in [row.from.0, row.to.0, row.position.line] {
+        code.show(number).push(",");
     }
-    code.show(row.position.line).push(",").show(row.position.column);
+    code.show(row.position.column);
+    if labelled || row.condition.is_some() {
+        code.push(",");
+        optional(code, row.condition);
+    }
     if labelled {
         code.push(",")
             .string(&row.label)

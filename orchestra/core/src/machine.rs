@@ -247,9 +247,16 @@ impl<'a> Step<'a> {
         };
         self.remember(stage, &outcome);
         self.record(id.node, outcome.status.clone(), notes);
-        if outcome.status == Status::Fail {
+        let failed = outcome.status == Status::Fail;
+        if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
             let category = outcome.failure_category;
+            let told = if reason.is_empty() {
+                "no reason was given"
+            } else {
+                &reason
+            };
+            self.state.last_failure = format!("stage `{}` failed: {told}", stage.id());
             self.tell(|| Observation::StageFailed {
                 id,
                 index,
@@ -267,7 +274,8 @@ impl<'a> Step<'a> {
             self.state.failing.retain(|failing| failing.node != id.node);
             self.tell(|| Observation::StageCompleted { id, index, outcome });
         }
-        if stage.row().role == Role::Exit {
+        // An exit with a handler of its own may fail like any other stage (rule R3).
+        if stage.row().role == Role::Exit && !failed {
             return self.finish();
         }
         if let Some(target) = self.choose(stage) {
@@ -380,7 +388,7 @@ impl<'a> Step<'a> {
             }
             Next::End { success: false } => RunFailure::FailureEnd {
                 node: node(),
-                reason: reason(),
+                reason: self.state.last_failure.clone(),
             },
             Next::Fail(RouteFault::DeadEnd) => RunFailure::DeadEnd { node: node() },
             Next::Fail(RouteFault::NoMatchingEdge) => RunFailure::NoMatchingEdge {

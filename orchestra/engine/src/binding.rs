@@ -8,30 +8,27 @@ use orchestra_graph::Pipeline;
 
 use crate::handler::HandlerSet;
 
-/// A pipeline together with the type of the handlers that it was checked against when the program was built.
+/// A pipeline together with the type `H` of the handlers that it was checked against when the program was built.
+///
+/// The handlers are an argument of the trait, not a type inside it, so that a public pipeline may be bound to private
+/// handlers; there is never more than one of them for a pipeline.
 #[diagnostic::on_unimplemented(
     message = "this pipeline is not bound to handlers, so it cannot be run",
     label = "not bound to handlers",
     note = "say `pipeline!(.., handlers = MyHandlers)`, or bind it with `orchestra::bind!`"
 )]
-pub trait Binding {
-    /// The handlers.
-    type Handlers: HandlerSet;
-
+pub trait Binding<H: HandlerSet> {
     /// The pipeline.
     fn pipeline(&self) -> &'static Pipeline;
 }
 
-/// The mark of a generated module; `pipeline!` implements [`Bound`] for it when handlers are named.
+/// The mark of a generated module that is bound to handlers; `pipeline!` implements it when handlers are named.
 #[diagnostic::on_unimplemented(
     message = "this pipeline is not bound to handlers, so it cannot be run",
     label = "not bound to handlers",
     note = "say `pipeline!(.., handlers = MyHandlers)`, or bind it with `orchestra::bind!`"
 )]
-pub trait Bound: 'static {
-    /// The handlers.
-    type Handlers: HandlerSet;
-}
+pub trait Bound<H: HandlerSet>: 'static {}
 
 /// A compiled pipeline: constant data, and the mark that tells what it is bound to.
 pub struct Compiled<M> {
@@ -64,17 +61,13 @@ impl<M> fmt::Debug for Compiled<M> {
     }
 }
 
-impl<M: Bound> Binding for Compiled<M> {
-    type Handlers = M::Handlers;
-
+impl<M: Bound<H>, H: HandlerSet> Binding<H> for Compiled<M> {
     fn pipeline(&self) -> &'static Pipeline {
         self.pipeline
     }
 }
 
-impl<B: Binding> Binding for &B {
-    type Handlers = B::Handlers;
-
+impl<B: Binding<H>, H: HandlerSet> Binding<H> for &B {
     fn pipeline(&self) -> &'static Pipeline {
         (*self).pipeline()
     }

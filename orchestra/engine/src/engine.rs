@@ -84,7 +84,12 @@ impl Engine {
     }
 
     /// Starts a compiled pipeline with the handlers that it is bound to. Await what is given back.
-    pub fn start<B: Binding>(&self, binding: B, handlers: impl Supplies<B::Handlers>) -> StartBuilder {
+    pub fn start<B, H, S>(&self, binding: B, handlers: S) -> StartBuilder
+    where
+        B: Binding<H>,
+        H: HandlerSet,
+        S: Supplies<H>,
+    {
         self.prepare(binding.pipeline().into(), handlers.supply())
     }
 

@@ -189,7 +189,7 @@ const fn help(page: &mut Page, lack: &Lack<'_>) {
         Lack::Word { words, .. } => {
             page.push("the handler returns ");
             list(page, words, ", ");
-            if words.len() > 0 {
+            if !words.is_empty() {
                 page.push(" and ");
             }
             page.push("`fail`; wait for one of these, or add the word to the handler's outcomes");

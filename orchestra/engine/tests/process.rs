@@ -406,3 +406,40 @@ async fn no_process_and_no_zombie_is_left() {
     });
     assert_eq!(processes_with("environ", id), [0; 0]);
 }
+
+/// The watchers that this process has started.
+fn watchers() -> Vec<i32> {
+    let own = format!("\nPPid:\t{}\n", std::process::id());
+    let children = processes_with("status", &own);
+    let watchers = processes_with("cmdline", &format!("\0{MARK_VARIABLE}\0"));
+    watchers
+        .into_iter()
+        .filter(|pid| children.contains(pid))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_killed_watcher_is_replaced() {
+    run("true").await;
+    let old = watchers();
+    assert_eq!(old.len(), 1, "one for all commands");
+    run(&format!("kill -s KILL {}", old[0])).await;
+    let end = Instant::now() + Duration::from_secs(5);
+    while watchers().iter().all(|pid| old.contains(pid)) {
+        assert!(Instant::now() < end, "no new watcher");
+        run("true").await;
+    }
+}
+
+#[tokio::test]
+async fn short_commands_are_quick() {
+    let started = Instant::now();
+    for _ in 0..20 {
+        assert!(run("true").await.exit.is_success());
+    }
+    assert!(
+        started.elapsed() < Duration::from_secs(4),
+        "20 commands took {:?}",
+        started.elapsed()
+    );
+}

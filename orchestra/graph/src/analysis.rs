@@ -153,15 +153,25 @@ impl<'g> Analysis<'g> {
             .map(|[exit]| exit)
     }
 
+    /// Whether a node is among the starts.
+    pub fn is_start(&self, node: NodeIndex) -> bool {
+        self.starts.binary_search(&node).is_ok()
+    }
+
+    /// Whether a node is among the exits.
+    pub fn is_exit(&self, node: NodeIndex) -> bool {
+        self.exits.binary_search(&node).is_ok()
+    }
+
     /// The handler kind of a node (Attractor 4.2), with start and exit found by rule L13.
     pub fn kind(&self, node: NodeIndex) -> &'g str {
         let kind = self.graph.node(node).kind();
         match kind {
-            kind::CODERGEN if self.starts.contains(&node) => kind::START,
-            kind::CODERGEN if self.exits.contains(&node) => kind::EXIT,
+            kind::CODERGEN if self.is_start(node) => kind::START,
+            kind::CODERGEN if self.is_exit(node) => kind::EXIT,
             // A drawing shape such as `circle` on another node says nothing once the start is known.
-            kind::START if !self.starts.contains(&node) => kind::CODERGEN,
-            kind::EXIT if !self.exits.contains(&node) => kind::CODERGEN,
+            kind::START if !self.is_start(node) => kind::CODERGEN,
+            kind::EXIT if !self.is_exit(node) => kind::CODERGEN,
             other => other,
         }
     }
@@ -192,22 +202,27 @@ impl<'g> Analysis<'g> {
     }
 }
 
-/// The nodes that would be the start or exit: by type or main shape, else by second shape, else by id.
+/// The nodes that would be the start or exit, in order: by type or main shape, else by second shape, else by id.
 fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<NodeIndex> {
     let typed = |at: NodeIndex| graph.node(at).attributes.filled(Known::Type);
     let all = || graph.indexed_nodes().map(|(at, _)| at);
-    for shape in shapes {
+    for (nth, shape) in shapes.iter().enumerate() {
         let found: Vec<NodeIndex> = all()
             .filter(|at| match typed(*at) {
                 Some(kind) => kind == of_kind,
                 None => graph.node(*at).shape() == *shape,
             })
             .collect();
-        if !found.is_empty() {
+        // The second shape also draws ordinary nodes; where several have it, a name decides.
+        let named = || ids.iter().any(|id| graph.find(id).is_some());
+        let decided = nth == 0 || found.len() == 1 || !named();
+        if !found.is_empty() && decided {
             return found;
         }
     }
-    ids.iter().filter_map(|id| graph.find(id)).collect()
+    let mut found: Vec<NodeIndex> = ids.iter().filter_map(|id| graph.find(id)).collect();
+    found.sort_unstable();
+    found
 }
 
 /// The distinct conditions of some edges, and which of them each edge has.
@@ -273,7 +288,7 @@ fn output_condition(text: &str) -> Result<Expression, ConditionFault> {
     };
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        return Err(fault("`condition_value` is empty"));
+        return Err(fault("a `conditional` edge has no `condition_value`"));
     }
     match serde_json::from_str::<Json>(trimmed) {
         Ok(Json::String(key)) => Ok(Expression::HasOutput(key)),

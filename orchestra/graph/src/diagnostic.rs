@@ -229,14 +229,18 @@ const MAX_WORD: usize = 64;
 
 /// Edit distance with swaps, or nothing where it exceeds the limit.
 fn distance(word: &[char], candidate: &str, limit: usize) -> Option<usize> {
+    if word.len().abs_diff(candidate.chars().take(MAX_WORD).count()) > limit {
+        return None;
+    }
     let other: Vec<char> = candidate.chars().take(MAX_WORD).collect();
-    if word.len().abs_diff(other.len()) > limit || word == other.as_slice() {
+    if word == other.as_slice() {
         return None;
     }
     let width = other.len() + 1;
     let mut rows: [Vec<usize>; 3] = [vec![0; width], (0..width).collect(), vec![0; width]];
     for (i, a) in word.iter().enumerate() {
         rows[2][0] = i + 1;
+        let mut least = i + 1;
         for (j, b) in other.iter().enumerate() {
             let case_only = a.eq_ignore_ascii_case(b);
             let replace = rows[1][j] + usize::from(a != b && !case_only);
@@ -245,6 +249,11 @@ fn distance(word: &[char], candidate: &str, limit: usize) -> Option<usize> {
                 best = best.min(rows[0][j - 1] + 1);
             }
             rows[2][j + 1] = best;
+            least = least.min(best);
+        }
+        // Two rows are looked back on, because of swaps; a swap costs one.
+        if least > limit + 1 {
+            return None;
         }
         rows.rotate_left(1);
     }

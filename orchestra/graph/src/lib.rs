@@ -42,7 +42,7 @@ pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_st
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
 pub use table::{Pipeline, Role, Stage};
 pub use text::{Position, Source, Span};
-pub use transform::Transform;
+pub use transform::{ShapeFallback, Transform};
 pub use value::{Value, format_duration, parse_duration};
 
 mod format;

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use crate::condition::Facts;
+use serde_json::Value;
+
+use crate::condition::{Facts, PLAIN_KEYS};
 use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::table::{EdgeRow, End, Pipeline, Role, Routing, Stage};
@@ -155,9 +157,11 @@ fn test(
 ) -> Option<bool> {
     let condition = pipeline.condition(edge)?;
     let held = condition.holds(facts);
-    let value = |key: &str| match facts.output.lookup(key) {
-        Some(value) if !key.contains('.') => value.to_string(),
-        _ => facts.text(key).into_owned(),
+    // Conditions on the output name keys that no other condition may (rule C2); these are shown as JSON, because
+    // their type counts.
+    let value = |key: &str| match key.contains('.') || PLAIN_KEYS.contains(&key) {
+        true => facts.text(key).into_owned(),
+        false => facts.output.lookup(key).map(Value::to_string).unwrap_or_default(),
     };
     let values = condition
         .keys

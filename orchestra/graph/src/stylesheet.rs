@@ -1,5 +1,6 @@
 //! The model stylesheet (Attractor 8, rule L12).
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -359,42 +360,80 @@ pub(crate) fn apply(graph: &mut Graph, rules: &[StyleRule]) {
     let Some(sheet) = graph.attributes.get(Known::ModelStylesheet).cloned() else {
         return;
     };
-    let mut order: Vec<(&StyleRule, Vec<Value>)> = rules
-        .iter()
-        .map(|rule| {
-            (
-                rule,
-                rule.declarations
-                    .iter()
-                    .map(|set| Value::String(set.value.as_str().into()))
-                    .collect(),
-            )
-        })
-        .collect();
-    // Stable: of equal specificity the later rule stays later, and so wins.
-    order.sort_by_key(|(rule, _)| rule.selector.specificity());
+    let styles = Styles::new(rules);
     for node in &mut graph.nodes {
-        for (rule, values) in &order {
-            if !rule.selector.matches(node) {
+        for (at, property) in SET.into_iter().enumerate() {
+            let Some(value) = styles.of(node, at) else {
+                continue;
+            };
+            let present = node.attributes.get(property).map(|present| present.origin);
+            // A block of defaults speaks for many nodes, so a rule that picks this one is more exact.
+            if matches!(present, Some(Origin::Explicit | Origin::Transform)) {
                 continue;
             }
-            for (declaration, value) in rule.declarations.iter().zip(values) {
-                let present = node
-                    .attributes
-                    .get(declaration.property)
-                    .map(|present| present.origin);
-                // A block of defaults speaks for many nodes, so a rule that picks this one is more exact.
-                if matches!(present, Some(Origin::Explicit | Origin::Transform)) {
-                    continue;
+            let value = value.clone();
+            node.attributes.set(Attribute {
+                key: Key::Known(property),
+                value,
+                key_span: sheet.key_span,
+                value_span: sheet.value_span,
+                origin: Origin::Stylesheet,
+            });
+        }
+    }
+}
+
+/// The properties that rules set.
+const SET: [Known; 3] = [Known::LlmModel, Known::LlmProvider, Known::ReasoningEffort];
+
+/// For each property the last value that was set, with the place of its rule.
+type Values = [Option<(usize, Value)>; 3];
+
+/// Rules by what they select, so that a node meets only its own.
+#[derive(Default)]
+struct Styles<'r> {
+    all: Values,
+    shapes: HashMap<&'r str, Values>,
+    classes: HashMap<&'r str, Values>,
+    ids: HashMap<&'r str, Values>,
+}
+
+impl<'r> Styles<'r> {
+    fn new(rules: &'r [StyleRule]) -> Styles<'r> {
+        let mut styles = Styles::default();
+        for (order, rule) in rules.iter().enumerate() {
+            let values = match &rule.selector {
+                Selector::All => &mut styles.all,
+                Selector::Shape(shape) => styles.shapes.entry(shape).or_default(),
+                Selector::Class(class) => styles.classes.entry(class).or_default(),
+                Selector::Id(id) => styles.ids.entry(id).or_default(),
+            };
+            for set in &rule.declarations {
+                if let Some(at) = SET.iter().position(|property| *property == set.property) {
+                    values[at] = Some((order, Value::String(set.value.as_str().into())));
                 }
-                node.attributes.set(Attribute {
-                    key: Key::Known(declaration.property),
-                    value: value.clone(),
-                    key_span: sheet.key_span,
-                    value_span: sheet.value_span,
-                    origin: Origin::Stylesheet,
-                });
             }
         }
+        styles
+    }
+
+    /// The value of a property for a node: the most specific, and of equal ones the last.
+    fn of(&self, node: &Node, at: usize) -> Option<&Value> {
+        fn of(values: Option<&Values>, at: usize) -> Option<&(usize, Value)> {
+            values.and_then(|values| values[at].as_ref())
+        }
+        let of_id = || of(self.ids.get(&*node.id), at);
+        let of_class = || {
+            let classes = node.classes.iter();
+            classes
+                .filter_map(|class| of(self.classes.get(&**class), at))
+                .max_by_key(|(order, _)| *order)
+        };
+        let of_shape = || of(self.shapes.get(node.shape()), at);
+        let found = of_id()
+            .or_else(of_class)
+            .or_else(of_shape)
+            .or(self.all[at].as_ref());
+        found.map(|(_, value)| value)
     }
 }

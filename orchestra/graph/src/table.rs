@@ -516,9 +516,12 @@ impl Builder<'_, '_> {
             value: Constant::from(&attribute.value),
         });
         self.rows.extend(rows);
-        Rows {
-            start,
-            end: self.rows.len() as u32,
+        let end = self.rows.len() as u32;
+        // One form for none, so that equal tables are equal.
+        if start == end {
+            Rows::default()
+        } else {
+            Rows { start, end }
         }
     }
 

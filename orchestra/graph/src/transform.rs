@@ -2,6 +2,7 @@
 
 use crate::attribute::Known;
 use crate::diagnostic::Diagnostic;
+use crate::kind;
 use crate::model::Graph;
 use crate::stylesheet::{self, parse_stylesheet};
 use crate::value::Value;
@@ -61,4 +62,74 @@ pub(crate) fn apply_stylesheet(graph: &mut Graph) {
     };
     let (rules, _) = parse_stylesheet(text);
     stylesheet::apply(graph, &rules);
+}
+
+/// Lets the shape decide the handler of nodes whose `type` has none (Attractor 4.2).
+///
+/// Only a shape that is given, and that stands for a built-in kind other than a model stage, can stand in: a
+/// misspelt type must not call a model. Each such node raises the warning `type_known`.
+///
+/// ```
+/// use orchestra_graph::{LoadOptions, ShapeFallback, Source, load};
+/// let text = r#"digraph { start -> t -> exit; t [type="notes", shape=parallelogram, tool_command="true"] }"#;
+/// let transforms: Vec<std::sync::Arc<dyn orchestra_graph::Transform>> = vec![std::sync::Arc::new(ShapeFallback::new([]))];
+/// let loaded = load(Source::new("a.dot", text), &LoadOptions { transforms, ..LoadOptions::default() });
+/// assert_eq!(loaded.graph.node(loaded.graph.find("t").unwrap()).kind(), "tool");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ShapeFallback {
+    kinds: Vec<String>,
+}
+
+impl ShapeFallback {
+    /// A fallback for all types but the built-in ones and these.
+    pub fn new(kinds: impl IntoIterator<Item = String>) -> ShapeFallback {
+        ShapeFallback {
+            kinds: kinds.into_iter().collect(),
+        }
+    }
+}
+
+impl Transform for ShapeFallback {
+    fn name(&self) -> &str {
+        "shape_fallback"
+    }
+
+    fn apply(&self, mut graph: Graph, faults: &mut Vec<Diagnostic>) -> Graph {
+        for node in &mut graph.nodes {
+            let known = |ty: &str| kind::BUILT_IN.contains(&ty) || self.kinds.iter().any(|kind| kind == ty);
+            let Some(ty) = node
+                .attributes
+                .get(Known::Type)
+                .filter(|ty| !ty.value.as_str().is_none_or(known))
+            else {
+                continue;
+            };
+            let shape = node.attributes.filled(Known::Shape).map(str::to_owned);
+            let Some((shape, stand_in)) =
+                shape.and_then(|shape| kind::of_shape(&shape).map(|kind| (shape, kind)))
+            else {
+                continue;
+            };
+            if stand_in == kind::CODERGEN {
+                continue;
+            }
+            faults.push(
+                Diagnostic::warning(
+                    "type_known",
+                    format!(
+                        "there is no handler for the type `{}`, so `{}` runs as a `{stand_in}`",
+                        ty.value, node.id
+                    ),
+                    ty.value_span,
+                )
+                .label(format!("the shape `{shape}` decides"))
+                .note("a program that has a handler for the type runs it instead")
+                .help("compile the pipeline into a program that has the handler, or remove the type")
+                .node(&*node.id),
+            );
+            node.attributes.remove(Known::Type);
+        }
+        graph
+    }
 }

@@ -22,7 +22,7 @@ pub struct Case {
 }
 
 /// How many scripts a graph gets.
-pub const SCRIPTS: usize = 2;
+pub const SCRIPTS: usize = 4;
 
 /// Cases from a seed: `cases(seed + k, 1)` gives the k-th of `cases(seed, n)`.
 pub fn cases(seed: u64, count: usize) -> impl Iterator<Item = Case> {
@@ -176,7 +176,7 @@ fn graph_attributes(random: &mut Random, first_match: bool) -> Attributes {
         set("routing", "first_match".to_owned());
     }
     // The default of a thousand visits is right for users, and slow for ten thousand cases.
-    if !random.chance(1) {
+    if random.below(400) > 0 {
         set("max_node_visits", random.between(1, 9).to_string());
     }
     if random.chance(60) {

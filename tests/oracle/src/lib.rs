@@ -23,7 +23,7 @@ pub use driver::trace_of;
 pub use generate::{Case, cases, graphs};
 pub use trace::{End, Step, Trace, Way};
 
-use orchestra_graph::{LoadOptions, Pipeline, Source, load};
+use orchestra_graph::{Analysis, Limits, LoadOptions, Pipeline, Source, load, lower, parse};
 
 /// Loads a pipeline; the error is what the loader reports.
 ///
@@ -39,6 +39,21 @@ pub fn load_pipeline(dot: &str) -> Result<Pipeline, String> {
         errors.collect::<Vec<_>>().join("\n")
     };
     loaded.pipeline().ok_or_else(told)
+}
+
+/// The pipeline of a text whatever the checks say of it: a test of one rule need not be a sensible pipeline.
+///
+/// # Errors
+/// The messages of syntax errors, or that there is no table.
+pub fn unchecked_pipeline(dot: &str) -> Result<Pipeline, String> {
+    let source = Source::new("oracle.dot", dot);
+    let parsed = parse(&source, &Limits::default());
+    if let Some(fault) = parsed.faults.iter().find(|fault| fault.is_error()) {
+        return Err(fault.message.clone());
+    }
+    let (graph, _) = lower(&source, &parsed.file);
+    Pipeline::of(&Analysis::new(&graph, &source))
+        .ok_or_else(|| "no start, no exit, or a faulty condition".to_owned())
 }
 
 /// The first seed of a random test: `ORACLE_SEED`, else the one given.

@@ -31,9 +31,10 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
     match orchestra_graph::explain(code) {
         Some(page) => {
             if terminal.json {
-                terminal.object(&json!({"schema": "orchestra.explanation/1", "code": code, "page": page}));
+                terminal
+                    .object(&json!({"schema": "orchestra.explanation/1", "code": code, "page": page.text}));
             } else {
-                terminal.result(page.trim_end());
+                terminal.result(page.text.trim_end());
             }
             Ok(Exit::Ok)
         }

@@ -21,7 +21,7 @@ pub(crate) fn run(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
-    let loaded = pipelines.load(&args.file, &args.lints)?;
+    let loaded = pipelines.load_to_run(&args.file, &args.lints)?;
     if !(terminal.quiet && !loaded.report.has_errors()) {
         print_report(
             terminal,
@@ -52,20 +52,22 @@ pub(crate) fn run(
     if let Some(script) = script {
         builder = builder.simulate(script);
     }
-    let engine = builder.build().map_err(start_error)?;
+    let engine = builder
+        .build()
+        .map_err(|error| CliError::usage(error.code(), error.to_string()))?;
     runtime.block_on(async {
         let started = match pipelines.entry(&args.file) {
             Some(entry) => entry.start(&engine, options).await,
             None => crate::entry::start_loaded(&engine, pipeline, options).await,
         };
-        let mut handle = started.map_err(start_error)?;
+        let handle = started.map_err(start_error)?;
         let mut progress = Progress::new(terminal);
         let mut events = handle.events();
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         let mut interrupts = 0;
         loop {
             tokio::select! {
-                event = events.next() => match event {
+                event = events.recv() => match event {
                     Some(event) => show(terminal, &mut progress, &event),
                     None => break,
                 },
@@ -90,7 +92,7 @@ pub(crate) fn run(
     })
 }
 
-fn show(terminal: &Terminal, progress: &mut Progress, event: &RunEvent) {
+fn show(terminal: &Terminal, progress: &mut Progress<'_>, event: &RunEvent) {
     if terminal.json {
         // Events hold text and numbers alone, which cannot fail to be written.
         terminal.result(&serde_json::to_string(event).unwrap_or_default());
@@ -127,16 +129,18 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
 }
 
 fn start_error(error: StartError) -> CliError {
-    let exit = if error.is_credentials() {
-        Exit::Credentials
-    } else {
-        Exit::Invalid
+    let exit = match &error {
+        StartError::Refused(refusals) if refusals.list.iter().all(|refusal| refusal.code == "no_backend") => {
+            Exit::Credentials
+        }
+        StartError::Refused(_) => Exit::Invalid,
+        _ => Exit::Usage,
     };
     CliError {
         exit,
         code: error.code(),
         message: error.to_string(),
-        help: error.help(),
+        help: None,
     }
 }
 
@@ -179,7 +183,13 @@ fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
             });
         }
     }
-    Ok(Some(Script::new(outcomes)))
+    Ok(Some(
+        outcomes
+            .into_iter()
+            .fold(Script::new(), |script, (node, outcomes)| {
+                script.outcomes(node, outcomes)
+            }),
+    ))
 }
 
 fn assignment(pair: &str) -> Result<(String, Value), CliError> {

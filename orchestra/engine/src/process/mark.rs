@@ -70,7 +70,7 @@ impl Engine {
 }
 
 /// The marks of one command.
-#[derive(Debug, Clone)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(super) struct Mark {
     /// The value of the variable, with the marks of the engines around this one.
     pub(super) variable: String,

@@ -447,7 +447,6 @@ pub enum ProcessError {
     #[error("cannot learn how the command ended")]
     Wait {
         /// The reason.
-        #[from]
         source: io::Error,
     },
     /// The thread of the command was lost, as by a panic in the function for lines; the command is killed.

@@ -4,7 +4,9 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
@@ -133,7 +135,7 @@ pub(super) fn prepare_tool(command: &mut Command, mark: u64) {
                 rlim_max: 0,
             };
             if libc::getrlimit(libc::RLIMIT_LOCKS, &raw mut limit) == 0 {
-                limit.rlim_cur = mark;
+                limit.rlim_cur = mark as libc::rlim_t;
                 libc::setrlimit(libc::RLIMIT_LOCKS, &raw const limit);
             }
         }

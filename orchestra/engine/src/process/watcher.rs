@@ -19,7 +19,8 @@ use super::{MARK_VARIABLE, SHELL, unix};
 /// `$1` is the engine's name in the variable, `$2` its number in the limit, `$3` the variable.
 ///
 /// Zombies and kernel threads have no `exe` that can be seen. The limits of all processes are read in
-/// one go; the environments one by one, since not every `grep` can read lines that end in NUL.
+/// one go; the environments one by one, since not every `grep` can read lines that end in NUL. A process
+/// that keeps starting itself anew can slip through one pass, so several must find nothing.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM TSTP
 live=' '
@@ -32,21 +33,20 @@ done
 for group in $live; do kill -s KILL -- "-$group"; done
 [ -r /proc/self/environ ] || exit 0
 strike() {
-  [ -e "/proc/$1/exe" ] && kill -s KILL "$1" && found=yes
+  [ -e "/proc/$1/exe" ] && kill -s KILL "$1" && clean=0
 }
-passes=0
-while [ "$passes" -lt 200 ]; do
-  passes=$((passes + 1)) found=
+passes=0 clean=0
+while [ "$clean" -lt 5 ] && [ "$passes" -lt 500 ]; do
+  passes=$((passes + 1)) clean=$((clean + 1))
   for file in $(grep -l "^Max file locks  *$2[0-9][0-9]* " /proc/[0-9]*/limits); do
     file=${file#/proc/}
     strike "${file%/limits}"
   done
-  [ -n "$found" ] && continue
+  [ "$clean" -eq 3 ] || continue
   for folder in /proc/[0-9]*; do
     [ -e "$folder/exe" ] || continue
     tr '\n\0' ' \n' <"$folder/environ" | grep -q "^$3=[0-9a-f.:]*:$1[.]" && strike "${folder#/proc/}"
   done
-  [ -n "$found" ] || exit 0
 done
 "#;
 

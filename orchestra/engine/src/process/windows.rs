@@ -6,7 +6,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
+use process_wrap::tokio::{CommandWrap, JobObject, KillOnDrop};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdout};
 
@@ -41,7 +41,8 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     let killed = job.start_kill();
     tracing::trace!(?killed, "the job of a command is ended");
     let _ended = tokio::time::timeout(DRAIN, output.read()).await;
-    Ok(output.streams.finish(status?, started.elapsed()))
+    let exit = status.map_err(|source| ProcessError::Wait { source })?;
+    Ok(output.streams.finish(exit, started.elapsed()))
 }
 
 async fn time_limit(limit: Option<Duration>) {

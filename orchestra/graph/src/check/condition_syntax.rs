@@ -1,7 +1,7 @@
 //! `condition_syntax`: a condition is not one (Attractor 7.2 and 10, rules C1, C2, C5).
 
 use crate::analysis::EdgeCondition;
-use crate::attribute::{Attribute, Known};
+use crate::attribute::{Attribute, Key, Known};
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::condition::{ConditionFault, parse_condition};
@@ -18,15 +18,14 @@ pub(crate) static CHECK: Check = Check {
 
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
-    for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionValue]) {
+    for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionType]) {
         let EdgeCondition::Faulty(known, fault) = input.analysis.condition(at) else {
             continue;
         };
-        if let Some(attribute) = edge
-            .attributes
-            .get(*known)
-            .filter(|attribute| once.first(attribute))
-        {
+        // A `conditional` edge may lack the value that it waits for.
+        let own = edge.attributes.get(*known);
+        let attribute = own.or_else(|| edge.attributes.get(Known::ConditionType));
+        if let Some(attribute) = attribute.filter(|attribute| once.first(attribute)) {
             let found = diagnostic(input, attribute, fault);
             faults.push(found.edge(input.id(edge.from), input.id(edge.to)));
         }
@@ -44,11 +43,17 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
 }
 
 fn diagnostic(input: &Input<'_>, attribute: &Attribute, fault: &ConditionFault) -> Diagnostic {
-    let span = input.analysis.inside(attribute.value_span, fault.range.clone());
+    let span = match fault.range.is_empty() {
+        true => attribute.value_span,
+        false => input.analysis.inside(attribute.value_span, fault.range.clone()),
+    };
     let mut diagnostic = Diagnostic::error(CHECK.code, fault.message.clone(), span)
         .label("here in the condition")
         .note("clauses are `key=value` or `key!=value`, joined by `&&`; also `||`, `!`, `( )`, `<`, `<=`, `>`, `>=`, `contains`, `matches`");
-    if attribute.key == crate::Key::Known(Known::ConditionValue) {
+    if matches!(
+        attribute.key,
+        Key::Known(Known::ConditionValue | Known::ConditionType)
+    ) {
         diagnostic.notes.clear();
         diagnostic.label.clear();
     }

@@ -6,7 +6,6 @@ use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::check::space::Space;
 use crate::condition::{Comparison, Expression, number};
 use crate::diagnostic::{Diagnostic, Severity};
 
@@ -27,7 +26,9 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         };
         let id = input.analysis.condition_id(at);
-        let contradictory = *known.entry(id).or_insert_with(|| is_contradictory(expression));
+        let contradictory = *known
+            .entry(id)
+            .or_insert_with(|| is_contradictory(input, expression));
         let Some(attribute) = edge.attributes.get(Known::Condition).filter(|_| contradictory) else {
             continue;
         };
@@ -50,11 +51,13 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-fn is_contradictory(expression: &Expression) -> bool {
+fn is_contradictory(input: &Input<'_>, expression: &Expression) -> bool {
     if is_plainly_possible(expression) {
         return false;
     }
-    Space::new(&[expression], None).is_some_and(|space| space.find(|point| point.holds(expression)).is_none())
+    input
+        .space(&[expression], None)
+        .is_some_and(|space| space.find(|point| point.holds(expression)).is_none())
 }
 
 /// Whether the condition is one clause, or clauses about different keys.

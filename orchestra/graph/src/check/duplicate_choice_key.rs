@@ -19,19 +19,24 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
+/// The most faults of one gate that are worked out.
+const MAX_FAULTS: usize = 100;
+
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     for (at, _) in input
         .nodes()
         .filter(|(at, _)| input.kind(*at) == kind::WAIT_HUMAN)
     {
         let mut keys: HashMap<String, EdgeIndex> = HashMap::new();
+        let mut found = 0;
         for edge in input.analysis.outgoing(at).iter().copied() {
             let Some(label) = choice(input, edge) else {
                 continue;
             };
             let key = accelerator_key(label).to_lowercase();
             let first = *keys.entry(key).or_insert(edge);
-            if first != edge && !is_same_choice(input, first, edge) {
+            if first != edge && found < MAX_FAULTS && !is_same_choice(input, first, edge) {
+                found += 1;
                 faults.push(fault(input, first, edge));
             }
         }

@@ -15,17 +15,13 @@ pub(crate) static CHECK: Check = Check {
 
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes() {
-        let twin = || {
-            let pair = |(a, b): &(_, _)| *a == at || *b == at;
-            input.twins.iter().any(pair)
-        };
         // A name that nothing leads to is reported as unreachable, with the same suggestion.
         let unled = input.analysis.incoming(at).is_empty() && !input.reached[at.at()];
-        if !input.is_implicit(at) || input.is_ghost(at) || unled || twin() {
+        if !input.is_implicit(at) || input.is_ghost(at) || unled || input.is_twin[at.at()] {
             continue;
         }
         let near = input.near(&node.id);
-        if !input.whole && near.is_none() {
+        if !input.is_surely_undeclared(at) {
             continue;
         }
         let fault = Diagnostic::warning(

@@ -1,19 +1,25 @@
 //! What several checks need to know of a pipeline, computed once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use crate::analysis::Analysis;
 use crate::attribute::{Attribute, Attributes, Key, Known};
 use crate::check::outcomes::Outcomes;
+use crate::check::space::Space;
+use crate::condition::Expression;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::kind;
 use crate::load::LoadOptions;
 use crate::model::{Edge, EdgeIndex, Graph, Node, NodeIndex};
 use crate::text::Span;
 
-/// How many misspelt names are compared with all nodes; the check stays linear.
+/// How many misspelt names are compared with all nodes, and how many comparisons there are in all.
 const MAX_SUGGESTIONS: usize = 32;
+const MAX_COMPARISONS: usize = 200_000;
+
+/// How many points all checks together look at; a pipeline with more is checked less closely.
+const MAX_POINTS: usize = 500_000;
 
 /// What the checks read.
 pub(crate) struct Input<'c> {
@@ -35,7 +41,10 @@ pub(crate) struct Input<'c> {
     pub(crate) reached: Vec<bool>,
     /// Pairs of nodes whose ids differ only in case, the later one first.
     pub(crate) twins: Vec<(NodeIndex, NodeIndex)>,
+    /// Whether each node is one of such a pair.
+    pub(crate) is_twin: Vec<bool>,
     near: RefCell<HashMap<String, Option<NodeIndex>>>,
+    points: Cell<usize>,
     pub(crate) outcomes: Outcomes<'c>,
 }
 
@@ -61,9 +70,15 @@ impl<'c> Input<'c> {
             backward: Ways::default(),
             reached: Vec::new(),
             twins: twins(graph),
+            is_twin: vec![false; graph.nodes.len()],
             near: RefCell::default(),
+            points: Cell::new(MAX_POINTS),
             outcomes: Outcomes::default(),
         };
+        for (later, first) in &input.twins {
+            input.is_twin[later.at()] = true;
+            input.is_twin[first.at()] = true;
+        }
         let jumps = input.jumps();
         let ways = || {
             let edges = graph.edges.iter().map(|edge| (edge.from.0, edge.to.0));
@@ -149,11 +164,11 @@ impl<'c> Input<'c> {
     }
 
     pub(crate) fn is_start(&self, at: NodeIndex) -> bool {
-        self.analysis.starts().contains(&at)
+        self.analysis.is_start(at)
     }
 
     pub(crate) fn is_exit(&self, at: NodeIndex) -> bool {
-        self.analysis.exits().contains(&at)
+        self.analysis.is_exit(at)
     }
 
     /// Whether a node was made up from the ends of edges, and its id alone gives it no part.
@@ -178,19 +193,55 @@ impl<'c> Input<'c> {
         ends.next().filter(|_| ends.next().is_none())
     }
 
+    /// The points of some conditions, while there are any left to look at.
+    pub(crate) fn space<'e>(
+        &self,
+        expressions: &[&'e Expression],
+        words: Option<&[&str]>,
+    ) -> Option<Space<'e>> {
+        let space = Space::new(expressions, words)?;
+        self.points.set(self.points.get().checked_sub(space.size())?);
+        Some(space)
+    }
+
     /// The declared node whose id is nearest to a word.
     pub(crate) fn near(&self, word: &str) -> Option<NodeIndex> {
         let mut known = self.near.borrow_mut();
         if let Some(found) = known.get(word) {
             return *found;
         }
-        if known.len() >= MAX_SUGGESTIONS {
+        let nodes = self.graph().nodes.len();
+        if known.len() >= MAX_SUGGESTIONS || known.len() * nodes > MAX_COMPARISONS {
             return None;
         }
         let declared = self.graph().nodes.iter().filter(|node| node.declared);
         let found = did_you_mean(word, declared.map(|node| &*node.id)).and_then(|id| self.graph().find(id));
         known.insert(word.to_owned(), found);
         found
+    }
+
+    /// Whether an undeclared name is one for certain: where statements were lost, its declaration may be among them.
+    pub(crate) fn is_surely_undeclared(&self, at: NodeIndex) -> bool {
+        if self.whole {
+            return true;
+        }
+        let id = self.id(at);
+        if self.near(id).is_none() {
+            return false;
+        }
+        let graph = self.graph();
+        let into = self.analysis.incoming(at).iter();
+        let out = self.analysis.outgoing(at).iter();
+        let into = into.map(|edge| graph.edge(*edge).to_span);
+        let mentions: HashSet<Span> = into.chain(out.map(|edge| graph.edge(*edge).from_span)).collect();
+        let text = self.analysis.source().text();
+        let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+        let words = text.match_indices(id).filter(|(at, _)| {
+            let before = text[..*at].chars().next_back();
+            let after = text[*at + id.len()..].chars().next();
+            !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
+        });
+        words.count() <= mentions.len()
     }
 
     /// Jumps to retry targets, and from misspelt names to what they were probably meant to be.

@@ -7,7 +7,6 @@ use crate::analysis::EdgeCondition;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::outcomes::FAIL;
-use crate::check::space::Space;
 use crate::condition::{Expression, OUTCOME_WORDS};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
@@ -85,7 +84,7 @@ fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
         return None;
     }
     let words = input.outcomes.list(words);
-    let space = Space::new(&expressions, Some(&words))?;
+    let space = input.space(&expressions, Some(&words))?;
     let gap = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)))?;
     Some(gap.describe())
 }

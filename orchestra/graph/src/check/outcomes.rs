@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::check::input::Input;
-use crate::check::space::Space;
 use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
 use crate::kind;
 use crate::model::NodeIndex;
@@ -185,14 +184,14 @@ impl<'c> Outcomes<'c> {
             return *known;
         }
         let effect = match input.analysis.conditions().get(condition) {
-            Some(EdgeCondition::Parsed(expression)) => self.work_out(expression, condition),
+            Some(EdgeCondition::Parsed(expression)) => self.work_out(input, expression, condition),
             _ => Effect { can: !0, must: 0 },
         };
         self.effects.borrow_mut().insert(condition, effect);
         effect
     }
 
-    fn work_out(&self, expression: &Expression, condition: usize) -> Effect {
+    fn work_out(&self, input: &Input<'c>, expression: &Expression, condition: usize) -> Effect {
         let always = |set| Effect { can: set, must: set };
         match expression {
             Expression::Failed(true) => return always(FAIL),
@@ -209,7 +208,7 @@ impl<'c> Outcomes<'c> {
             _ => {}
         }
         let mut effect = Effect { can: 0, must: !0 };
-        let Some(space) = Space::new(&[expression], Some(&self.words)) else {
+        let Some(space) = input.space(&[expression], Some(&self.words)) else {
             return Effect { can: !0, must: 0 };
         };
         space.find(|point| {

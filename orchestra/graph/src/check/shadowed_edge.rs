@@ -9,7 +9,6 @@ use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::check::space::Space;
 use crate::condition::{Expression, Facts};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
@@ -71,19 +70,19 @@ impl Memory<'_, '_> {
         if let Some(known) = self.implied.get(&ids) {
             return *known;
         }
-        let implied = implies(first, second);
+        let implied = implies(self.input, first, second);
         self.implied.insert(ids, implied);
         implied
     }
 }
 
-fn implies(first: &Expression, second: &Expression) -> bool {
+fn implies(input: &Input<'_>, first: &Expression, second: &Expression) -> bool {
     let keys = first.keys();
     // Conditions that share no key are independent.
     if !second.keys().iter().any(|key| keys.contains(key)) {
         return false;
     }
-    let Some(space) = Space::new(&[first, second], None) else {
+    let Some(space) = input.space(&[first, second], None) else {
         return false;
     };
     let possible = space.find(|point| point.holds(first)).is_some();
@@ -201,7 +200,7 @@ fn behind_all(
     else {
         return;
     };
-    let open = Space::new(&expressions, None).map(|space| {
+    let open = input.space(&expressions, None).map(|space| {
         space
             .find(|point| !expressions.iter().any(|expression| point.holds(expression)))
             .is_some()

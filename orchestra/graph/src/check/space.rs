@@ -64,10 +64,14 @@ impl<'e> Space<'e> {
                 None => space.free.push(leaf),
             }
         }
-        let choices = space.keys.iter().map(|(_, values)| values.len());
-        let points = choices.chain(std::iter::once(1 << space.free.len().min(20)));
-        let points = points.fold(1usize, usize::saturating_mul);
-        (points <= MAX_POINTS).then_some(space)
+        (space.size() <= MAX_POINTS).then_some(space)
+    }
+
+    /// How many points there are.
+    pub(crate) fn size(&self) -> usize {
+        let choices = self.keys.iter().map(|(_, values)| values.len());
+        let choices = choices.chain(std::iter::once(1 << self.free.len().min(20)));
+        choices.fold(1, usize::saturating_mul)
     }
 
     fn values(&self, key: &str) -> Option<&[String]> {

@@ -8,7 +8,6 @@ use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::outcomes::FAIL;
-use crate::check::space::Space;
 use crate::condition::Expression;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
@@ -80,7 +79,7 @@ fn failure_gets_past(input: &Input<'_>, node: NodeIndex) -> bool {
             EdgeCondition::Faulty(..) => return false,
         }
     }
-    Space::new(&expressions, Some(&["fail"])).is_some_and(|space| {
+    input.space(&expressions, Some(&["fail"])).is_some_and(|space| {
         let open = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)));
         open.is_some()
     })

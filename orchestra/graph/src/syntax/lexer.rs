@@ -44,9 +44,13 @@ pub(crate) struct Lexer<'s> {
     fresh_line: bool,
     /// A closed string that a letter follows at once: the usual trace of a missing quote.
     suspect: Option<Span>,
+    /// How many HTML labels were never closed.
+    unclosed_html: usize,
     pub(crate) comments: Vec<Comment>,
     pub(crate) faults: Vec<Diagnostic>,
 }
+
+const MAX_UNCLOSED_HTML: usize = 16;
 
 impl<'s> Lexer<'s> {
     pub(crate) fn new(text: &'s str) -> Lexer<'s> {
@@ -57,6 +61,7 @@ impl<'s> Lexer<'s> {
             at: start,
             fresh_line: true,
             suspect: None,
+            unclosed_html: 0,
             comments: Vec::new(),
             faults: Vec::new(),
         }
@@ -203,11 +208,16 @@ impl<'s> Lexer<'s> {
 
     /// An HTML label, skipped to its balanced end so that parsing can go on behind it.
     fn html(&mut self) -> Kind {
+        // Each unclosed one is looked for to the end of the text, which must not be done without end.
+        if self.unclosed_html >= MAX_UNCLOSED_HTML {
+            return Kind::Html;
+        }
         let mut depth = 1usize;
         let opening = self.at;
         while depth > 0 {
             match self.bytes.get(self.at) {
                 None => {
+                    self.unclosed_html += 1;
                     self.at = opening;
                     return Kind::Html;
                 }

@@ -1,0 +1,69 @@
+//! `main!`: the whole command line for compiled pipelines.
+
+/// Writes `fn main` with the whole command line for the pipelines that the program is compiled with.
+///
+/// Each pipeline is named by its module; on the command line it has the module's name, where a file would stand
+/// else. Its handlers are made by `Default`, or by the expression behind `=`.
+///
+/// ```no_run
+/// orchestra::pipeline! {
+///     pub mod release = digraph release {
+///         start -> build -> exit
+///         build [shape=parallelogram, tool_command="cargo build"]
+///     };
+/// }
+///
+/// orchestra::main!(release);
+/// ```
+///
+/// ```no_run
+/// use orchestra::prelude::*;
+///
+/// struct App {
+///     registry: String,
+/// }
+///
+/// #[handlers]
+/// impl App {
+///     #[handler("publish")]
+///     async fn publish(&self) -> Result<(), std::fmt::Error> {
+///         assert!(!self.registry.is_empty());
+///         Ok(())
+///     }
+/// }
+///
+/// orchestra::pipeline! {
+///     pub mod release = digraph release {
+///         start -> publish -> exit
+///         publish [type=publish]
+///     },
+///     handlers = App;
+/// }
+///
+/// orchestra::main!(release = App { registry: "internal".to_owned() });
+/// ```
+#[macro_export]
+macro_rules! main {
+    ($($($module:ident)::+ $(= $handlers:expr)?),+ $(,)?) => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::__private::cli::main(::std::vec![
+                $($crate::main!(@entry [$($module)::+] $($handlers)?)),+
+            ])
+        }
+    };
+    (@entry [$($module:ident)::+]) => {
+        $crate::__private::cli::Entry::with_default(
+            $crate::main!(@name $($module)::+),
+            &$($module)::+::PIPELINE,
+        )
+    };
+    (@entry [$($module:ident)::+] $handlers:expr) => {
+        $crate::__private::cli::Entry::new(
+            $crate::main!(@name $($module)::+),
+            &$($module)::+::PIPELINE,
+            || $handlers,
+        )
+    };
+    (@name $last:ident) => { ::std::stringify!($last) };
+    (@name $first:ident :: $($rest:ident)::+) => { $crate::main!(@name $($rest)::+) };
+}
