@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use orchestra_core::{RunFailure, SharedPipeline};
+use orchestra_core::{RunFailure, SharedPipeline, Status};
 use orchestra_graph::{Decision, Next, NodeIndex, Rule};
 use serde::{Serialize, Serializer};
 
@@ -189,7 +189,7 @@ pub enum EventKind {
         /// Which attempt of the visit, from 1.
         attempt: u32,
         /// The outcome word.
-        outcome: String,
+        outcome: Status,
         /// The label that the stage prefers.
         #[serde(skip_serializing_if = "Option::is_none")]
         preferred_label: Option<String>,

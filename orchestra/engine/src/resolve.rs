@@ -5,12 +5,21 @@ use std::sync::Arc;
 use orchestra_core::SharedPipeline;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
-use crate::driver::Resolved;
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
 use crate::needs::check_registry;
 use crate::registry::Registry;
+
+/// A handler as a run uses it.
+pub(crate) struct Resolved {
+    pub(crate) handler: Arc<dyn Handler>,
+    /// Whether the handler itself heeds a status file; the driver does for those that do not.
+    pub(crate) heeds_status: bool,
+    /// Whether the handler itself keeps to the timeout and ends soon after its token is cancelled. It is waited for,
+    /// so that nothing of it is left when the stage has ended.
+    pub(crate) ends_itself: bool,
+}
 
 /// What is to be had for a kind.
 enum Found {
