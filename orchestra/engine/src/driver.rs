@@ -138,6 +138,10 @@ impl Driver {
                 self.cancelled();
                 continue;
             }
+            if let Some(limit) = self.out_of_time() {
+                self.machine.on(Event::TimeUp { limit }, &mut self.effects);
+                continue;
+            }
             let mut attempt = match self.begin(handlers, id, context) {
                 Ok(Ok(attempt)) => attempt,
                 Ok(Err(outcome)) => {
@@ -152,6 +156,13 @@ impl Driver {
             }
         }
         Pause::Turn
+    }
+
+    /// The limit of a run that takes too long without ever waiting for a stage.
+    fn out_of_time(&self) -> Option<Duration> {
+        let limit = self.limit.limit?;
+        let taken = self.run.settings.clock.elapsed().saturating_sub(self.limit.began);
+        (taken >= limit).then_some(limit)
     }
 
     /// Starts an attempt of a stage.

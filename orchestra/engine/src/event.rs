@@ -130,6 +130,15 @@ impl Serialize for RunEvent {
 }
 
 /// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog` and `PipelineCancelled` are added.
+///
+/// ```
+/// use orchestra_engine::{Engine, EventKind};
+/// let engine = Engine::builder().on_event(|event| {
+///     if let EventKind::StageFailed { node, error, .. } = &event.kind {
+///         println!("{node} failed: {error}");
+///     }
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event")]
 #[non_exhaustive]

@@ -21,6 +21,24 @@ pub(crate) type Callback = Arc<dyn Fn(&RunEvent) + Send + Sync>;
 /// The events of one run, from the first; ends after the last.
 ///
 /// Nothing is dropped: what is not yet received is kept. It is a [`Stream`] too.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let mut events = run.events();
+/// tokio::spawn(async move {
+///     while let Some(event) = events.recv().await {
+///         println!("{} {}", event.time, event.kind.name());
+///     }
+/// });
+/// run.wait().await?;
+/// # Ok(()) }
+/// ```
 pub struct EventStream {
     receiver: UnboundedReceiver<Arc<RunEvent>>,
 }

@@ -1,4 +1,5 @@
 //! Stages and what may befall them: panics, timeouts, cancellation, missing handlers, models, simulation.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
@@ -161,6 +162,15 @@ async fn a_run_that_takes_too_long_fails_and_says_so() {
         ("max_time", "the run took longer than its limit of 5m")
     );
     assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_never_waits_is_bounded_in_time_too() {
+    let graph =
+        "graph [max_node_visits=2000000000]\nstart -> a\n a -> exit [condition=\"context.done=1\"]\n a -> a";
+    let started = engine().start_loaded(acts(graph), Acts::new());
+    let run = started.max_time(Duration::from_millis(20)).await.unwrap();
+    assert_eq!(run.wait().await.unwrap().failure.unwrap().code(), "max_time");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 //! Tool stages: commands, their environment, their files, their failures.
+#![allow(clippy::unwrap_used, clippy::panic)]
 #![cfg(unix)]
 
 mod support;

@@ -1,5 +1,5 @@
 //! What the tests of the engine share: pipelines from text, and stages that do what a test says.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashMap;
 use std::future::Future;
