@@ -75,11 +75,10 @@ pub(crate) fn resolve(
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
     if loaded && registry.kinds().next().is_some() {
-        list.extend(
-            check_registry(pipeline, registry)
-                .into_iter()
-                .map(|fault| Refusal::of(pipeline, fault)),
-        );
+        // Missing handlers are told below, because a shape may stand in for a kind.
+        let faults = check_registry(pipeline, registry).into_iter();
+        let others = faults.filter(|fault| fault.code != "missing_handler");
+        list.extend(others.map(|fault| Refusal::of(pipeline, fault)));
     }
     for (at, row) in pipeline.nodes.iter().enumerate() {
         let stage = pipeline.stage(NodeIndex(at as u32));
