@@ -327,15 +327,17 @@ impl Driver {
         }
     }
 
-    /// Writes the outcome that routing sees to the stage's folder (Attractor appendix C).
+    /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
     fn keep_status(&self, id: EffectId, outcome: &Outcome) -> Result<(), StoreError> {
         let stage = self.run.pipeline.stage(id.node);
-        match &self.run.store {
-            Some(store) if stage.row().role == Role::Work => {
-                store.write(stage.id(), StageFile::Status, &status::write(outcome))
-            }
-            _ => Ok(()),
+        let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
+            return Ok(());
+        };
+        // No handler opened the folder of a stage that the core decides.
+        if stage.row().role != Role::Work {
+            store.stage(stage.id(), id.visit)?;
         }
+        store.write(stage.id(), StageFile::Status, &status::write(outcome))
     }
 
     /// Replaces the checkpoint; `ended` says how, where the run has. It waits in a box, so that a run that keeps

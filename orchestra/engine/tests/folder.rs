@@ -41,6 +41,7 @@ async fn the_folder_holds_what_the_specification_says() {
             "checkpoint.json",
             "events.jsonl",
             "manifest.json",
+            "start/status.json",
             "write/prompt.md",
             "write/response.md",
             "write/status.json"
