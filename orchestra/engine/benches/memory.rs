@@ -7,8 +7,12 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde_json::Value;
 use support::{Noops, chain, circle, engine, print, run, single};
 
 struct Counting;
@@ -81,12 +85,27 @@ fn main() {
             drop(waits);
         });
     });
-    // The least that a task of tokio's takes.
+    // The least: a task that waits for a boxed future and holds its values in a map.
+    let least = most(|| {
+        runtime.block_on(async {
+            let wait = |_| {
+                tokio::spawn(async {
+                    let values = HashMap::from([("value".to_owned(), Value::from(1))]);
+                    let stage: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(std::future::pending());
+                    stage.await;
+                    drop(values);
+                })
+            };
+            let tasks: Vec<_> = (0..RUNS).map(wait).collect();
+            tokio::task::yield_now().await;
+            drop(tasks);
+        });
+    });
     print(
         "W5 memory of a waiting run",
         "bytes",
         waiting / RUNS as f64,
-        128.0,
+        least / RUNS as f64,
         4_096.0,
     );
 }
