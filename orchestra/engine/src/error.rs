@@ -47,7 +47,7 @@ impl BuildError {
 /// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
 /// let StartError::Refused(refusals) = &error else { panic!("{error}") };
 /// assert_eq!(refusals.list[0].code, "no_backend");
-/// assert!(error.to_string().starts_with("pipeline `poem` cannot be run: poem.dot:1:39: node `write`"));
+/// assert!(error.to_string().starts_with("pipeline `poem` cannot be run: poem.dot:1:40: node `write`"));
 /// # Ok(()) }
 /// ```
 #[derive(Debug, thiserror::Error)]
