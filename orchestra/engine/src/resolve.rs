@@ -30,33 +30,21 @@ enum Found {
     Unknown,
 }
 
-/// The handlers of a pipeline.
+/// The handlers of a pipeline, by the index of their kind.
 pub(crate) struct Handlers {
     by_kind: Box<[Option<Resolved>]>,
-    /// Nodes whose kind has no handler, but whose shape has one.
-    by_node: Vec<(NodeIndex, Resolved)>,
 }
 
 impl Handlers {
     /// The handler of a stage.
     pub(crate) fn of(&self, stage: Stage<'_>) -> Option<&Resolved> {
-        let by_kind = self
-            .by_kind
+        self.by_kind
             .get(stage.row().kind as usize)
-            .and_then(Option::as_ref);
-        by_kind.or_else(|| {
-            let mut by_node = self.by_node.iter();
-            by_node
-                .find(|(node, _)| *node == stage.index())
-                .map(|(_, resolved)| resolved)
-        })
+            .and_then(Option::as_ref)
     }
 }
 
 /// Finds the handlers of a pipeline.
-///
-/// A loaded pipeline may name a kind that this program does not know; then the shape decides, where it stands for
-/// model or tool stages (Attractor 4.2).
 ///
 /// # Errors
 /// Lists everything that is missing.
@@ -71,11 +59,10 @@ pub(crate) fn resolve(
         .map(|kind| find(settings, registry, kind))
         .collect();
     let mut list = Vec::new();
-    let mut by_node = Vec::new();
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
     if loaded && registry.kinds().next().is_some() {
-        // Missing handlers are told below, because a shape may stand in for a kind.
+        // Missing handlers are told below, together with parts that are missing otherwise.
         let faults = check_registry(pipeline, registry).into_iter();
         let others = faults.filter(|fault| fault.code != "missing_handler");
         list.extend(others.map(|fault| Refusal::of(pipeline, fault)));
@@ -85,14 +72,14 @@ pub(crate) fn resolve(
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
         {
-            let by_shape = match found {
-                Found::Unknown if loaded => by_shape(settings, registry, stage),
-                _ => None,
-            };
-            match by_shape {
-                Some(Found::Handler(resolved)) => by_node.push((stage.index(), resolved)),
-                other => list.extend(refuse(pipeline, registry, stage, other.as_ref().unwrap_or(found))),
-            }
+            list.extend(refuse(pipeline, registry, stage, found));
+        }
+        if stage.flag("goal_gate") {
+            let message = format!(
+                "node `{}` says `goal_gate=true`, which this version does not hold at the exit",
+                stage.id()
+            );
+            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
         }
         for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
             let target = pipeline.stage(edge.to).id();
@@ -127,14 +114,7 @@ pub(crate) fn resolve(
     });
     Ok(Handlers {
         by_kind: handlers.collect(),
-        by_node,
     })
-}
-
-/// What is to be had for the kind that a node's shape stands for, where the node names one.
-fn by_shape(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> Option<Found> {
-    let kind = kind::of_shape(stage.text("shape")?)?;
-    matches!(kind, kind::CODERGEN | kind::TOOL).then(|| find(settings, registry, kind))
 }
 
 /// The core itself decides start, exit and routing nodes of the built-in kinds.

@@ -11,6 +11,7 @@ use orchestra_engine::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Outcome, RunFailure, RunStatus,
     Script, SimulationBackend, StartError,
 };
+use orchestra_graph::{LoadOptions, ShapeFallback, Source, Transform, load};
 use support::{Acts, acts, engine, pipeline, run, start};
 
 #[tokio::test]
@@ -281,19 +282,44 @@ async fn a_wrong_attribute_of_a_loaded_pipeline_is_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_falls_back_to_its_shape() {
-    let graph = pipeline("digraph t { start -> a -> exit; a [type=\"x.y\", shape=box] }");
-    let engine = Engine::builder().backend(SimulationBackend).build().unwrap();
-    let result = engine
-        .start_loaded(graph, ())
-        .await
+async fn a_shape_stands_in_for_an_unknown_kind_only_where_it_is_let() {
+    let text = "digraph t { start -> a -> exit; a [type=\"x.y\", shape=parallelogram, tool_command=\"echo by shape\"] }";
+    let error = Engine::builder()
+        .build()
         .unwrap()
-        .wait()
+        .start_loaded(pipeline(text), ())
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("`x.y`, which has no handler"),
+        "{error}"
+    );
+    let transforms: Vec<Arc<dyn Transform>> = vec![Arc::new(ShapeFallback::default())];
+    let options = LoadOptions {
+        transforms,
+        ..LoadOptions::default()
+    };
+    let graph = load(Source::new("t.dot", text), &options).pipeline().unwrap();
+    let run = Engine::builder()
+        .build()
+        .unwrap()
+        .start_loaded(graph, ())
         .await
         .unwrap();
     assert_eq!(
-        result.context.text("last_response"),
-        "[Simulated] Response for stage: a"
+        run.wait().await.unwrap().context.text("tool.last_line"),
+        "by shape"
+    );
+}
+
+#[tokio::test]
+async fn a_goal_gate_is_refused_and_never_ignored() {
+    let graph = pipeline("digraph t { start -> a -> exit; a [prompt=x, goal_gate=true, retry_target=a] }");
+    let engine = Engine::builder().simulate(Script::new()).build().unwrap();
+    let error = engine.start_loaded(graph, ()).await.unwrap_err().to_string();
+    assert!(
+        error.contains("goal_gate") && error.contains("t.dot:1:33"),
+        "{error}"
     );
 }
 
