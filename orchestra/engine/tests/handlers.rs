@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orchestra_engine::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Outcome, RunFailure, RunStatus,
-    Script, SimulationBackend, StartError,
+    Script, StartError,
 };
 use orchestra_graph::{LoadOptions, ShapeFallback, Source, Transform, load};
 use support::{Acts, acts, engine, pipeline, run, start};
