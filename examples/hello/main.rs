@@ -13,7 +13,7 @@ orchestra::pipeline! {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let engine = Engine::builder().backend(SimulationBackend::default()).build()?;
+    let engine = Engine::builder().backend(SimulationBackend).build()?;
     let run = engine.start(&hello::PIPELINE, ()).await?;
     let result = run.wait().await?;
     println!("{}: {}", hello::PIPELINE.title(), result.path.join(" -> "));

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, TestedCondition};
+use orchestra_engine::{EventKind, RunEvent, Status, TestedCondition};
 
 use crate::terminal::{Paint, Terminal};
 
@@ -50,10 +50,10 @@ impl<'t> Progress<'t> {
                 duration,
                 ..
             } => {
-                let word = if outcome == "success" {
+                let word = if *outcome == Status::Success {
                     "ok"
                 } else {
-                    outcome.as_str()
+                    outcome.word()
                 };
                 let mark = self.terminal.paint(Paint::Good, &format!("{word:>6}"));
                 self.stage(&mark, node, *visit, *attempt, *duration, notes.as_deref());

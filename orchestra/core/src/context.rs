@@ -12,6 +12,15 @@ use serde_json::Value;
 /// costs no search.
 const ENGINE_KEYS: [&str; 4] = ["current_node", "last_stage", "outcome", "preferred_label"];
 
+/// The places of the keys that the engine sets, in the order of [`ENGINE_KEYS`].
+#[derive(Clone, Copy)]
+pub(crate) enum EngineKey {
+    CurrentNode,
+    LastStage,
+    Outcome,
+    PreferredLabel,
+}
+
 /// The named values that stages share; a copy shares its structure with the original.
 ///
 /// Keys are in order, so that two equal contexts are written alike.
@@ -74,30 +83,24 @@ impl Context {
         }
     }
 
-    /// Sets a value; a key that is there already is not copied.
-    pub(crate) fn set_str(&mut self, key: &str, value: Value) {
-        match place(key) {
-            Some(place) => Arc::make_mut(&mut self.engine)[place] = Some(value),
-            None => match self.values.get_mut(key) {
-                Some(present) => *present = value,
-                None => {
-                    self.values.insert_mut(key.into(), value);
-                }
-            },
+    /// Takes a value from a stage; the engine's own keys are not for stages to set. A key that is there already is
+    /// not copied.
+    pub(crate) fn update(&mut self, key: &str, value: Value) {
+        if place(key).is_some() {
+            return;
+        }
+        match self.values.get_mut(key) {
+            Some(present) => *present = value,
+            None => {
+                self.values.insert_mut(key.into(), value);
+            }
         }
     }
 
     /// Sets a key of the engine's own; a text that fits where the last one stood costs no allocation.
-    pub(crate) fn set_engine(&mut self, key: &str, text: &str) {
-        let Some(place) = place(key) else { return };
-        if matches!(&self.engine[place], Some(Value::String(present)) if present == text) {
-            return;
-        }
-        match &mut Arc::make_mut(&mut self.engine)[place] {
-            Some(Value::String(present)) => {
-                present.clear();
-                present.push_str(text);
-            }
+    pub(crate) fn set_engine(&mut self, key: EngineKey, text: &str) {
+        match &mut Arc::make_mut(&mut self.engine)[key as usize] {
+            Some(Value::String(present)) => text.clone_into(present),
             other => *other = Some(Value::String(text.to_owned())),
         }
     }

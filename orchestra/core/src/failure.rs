@@ -34,7 +34,7 @@ pub enum RunFailure {
     FailureEnd {
         /// The node.
         node: String,
-        /// Why the stage before failed; may be empty.
+        /// Which stage failed last, and why; may be empty.
         reason: String,
     },
     /// A node would have been visited too often (rule R10).

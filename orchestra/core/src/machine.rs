@@ -8,7 +8,7 @@ use orchestra_graph::table::{Constant, Routing};
 use orchestra_graph::{EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Stage, kind, route};
 use serde_json::Value;
 
-use crate::context::Context;
+use crate::context::{Context, EngineKey};
 use crate::effect::{Effect, EffectId, Event, Observation};
 use crate::failure::RunFailure;
 use crate::outcome::{FailureCategory, Outcome, Status};
@@ -116,17 +116,16 @@ impl Machine {
 
     /// Takes one event. An event that fits no pending effect, such as a late answer, changes nothing.
     pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
-        match (event, self.state.phase) {
-            (Event::NodeFinished { id, outcome }, Phase::Running(pending)) if pending == id => {
-                self.step(effects).finished(id, outcome);
+        let Phase::Running(pending) = self.state.phase else {
+            return;
+        };
+        match event {
+            Event::NodeFinished { id, outcome } if id == pending => self.step(effects).finished(id, outcome),
+            Event::NodeFinished { .. } => {}
+            Event::CancelRequested { reason } => {
+                self.step(effects).stop(pending, RunFailure::Cancelled { reason });
             }
-            (Event::CancelRequested { reason }, Phase::Running(id)) => {
-                self.step(effects).stop(id, RunFailure::Cancelled { reason });
-            }
-            (Event::TimeUp { limit }, Phase::Running(id)) => {
-                self.step(effects).stop(id, RunFailure::MaxTime { limit });
-            }
-            _ => {}
+            Event::TimeUp { limit } => self.step(effects).stop(pending, RunFailure::MaxTime { limit }),
         }
     }
 
@@ -179,7 +178,7 @@ impl<'a> Step<'a> {
             };
             let index = self.state.begun;
             self.state.begun += 1;
-            self.state.context.set_engine("current_node", stage.id());
+            self.state.context.set_engine(EngineKey::CurrentNode, stage.id());
             self.tell(|| Observation::StageStarted { id, index });
             if !decided_here(stage) {
                 self.state.phase = Phase::Running(id);
@@ -228,21 +227,21 @@ impl<'a> Step<'a> {
         None
     }
 
-    fn finished(&mut self, id: EffectId, outcome: Outcome) {
+    fn finished(&mut self, id: EffectId, mut outcome: Outcome) {
         let stage = self.pipeline.stage(id.node);
         let index = self.state.begun - 1;
-        let mut outcome = exhausted(stage, outcome);
+        exhaust(stage, &mut outcome);
         self.state.path.push(id.node);
         // An outcome that nobody wants to see afterwards gives its parts away instead of copies.
         let wanted = self.observed || self.pipeline.settings.routing == Routing::FirstMatch;
         let notes = if wanted {
             for (key, value) in &outcome.context_updates {
-                self.state.context.set_str(key, value.clone());
+                self.state.context.update(key, value.clone());
             }
             outcome.notes.clone().or_else(|| outcome.failure_reason.clone())
         } else {
             for (key, value) in std::mem::take(&mut outcome.context_updates) {
-                self.state.context.set_str(&key, value);
+                self.state.context.update(&key, value);
             }
             outcome.notes.take().or_else(|| outcome.failure_reason.clone())
         };
@@ -252,6 +251,12 @@ impl<'a> Step<'a> {
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
             let category = outcome.failure_category;
+            let told = if reason.is_empty() {
+                "no reason was given"
+            } else {
+                &reason
+            };
+            self.state.last_failure = format!("stage `{}` failed: {told}", stage.id());
             self.tell(|| Observation::StageFailed {
                 id,
                 index,
@@ -317,19 +322,22 @@ impl<'a> Step<'a> {
 
     /// Keeps what routing sees of a stage (rule R4) and sets the engine's own context keys.
     fn remember(&mut self, stage: Stage<'_>, outcome: &Outcome) {
-        let context = &mut self.state.context;
-        context.set_engine("outcome", outcome.status.word());
-        context.set_engine(
-            "preferred_label",
-            outcome.preferred_label.as_deref().unwrap_or_default(),
-        );
-        context.set_engine("last_stage", stage.id());
-        let last = &mut self.state.last;
-        last.node = Some(stage.index());
-        last.status = outcome.status.clone();
-        last.preferred_label.clear();
-        last.preferred_label
-            .push_str(outcome.preferred_label.as_deref().unwrap_or_default());
+        let State { context, last, .. } = &mut *self.state;
+        // What is as it was is not written again: most stages succeed, and few prefer a label.
+        let first = last.node.is_none();
+        if last.node != Some(stage.index()) {
+            context.set_engine(EngineKey::LastStage, stage.id());
+            last.node = Some(stage.index());
+        }
+        if first || last.status != outcome.status {
+            context.set_engine(EngineKey::Outcome, outcome.status.word());
+            last.status = outcome.status.clone();
+        }
+        let label = outcome.preferred_label.as_deref().unwrap_or_default();
+        if first || !(label.is_empty() && last.preferred_label.is_empty()) {
+            context.set_engine(EngineKey::PreferredLabel, label);
+            label.clone_into(&mut last.preferred_label);
+        }
         last.suggested_next_ids.clone_from(&outcome.suggested_next_ids);
         last.failure_reason.clear();
         if outcome.status == Status::Fail {
@@ -380,7 +388,7 @@ impl<'a> Step<'a> {
             }
             Next::End { success: false } => RunFailure::FailureEnd {
                 node: node(),
-                reason: reason(),
+                reason: self.state.last_failure.clone(),
             },
             Next::Fail(RouteFault::DeadEnd) => RunFailure::DeadEnd { node: node() },
             Next::Fail(RouteFault::NoMatchingEdge) => RunFailure::NoMatchingEdge {
@@ -450,8 +458,8 @@ fn decided_here(stage: Stage<'_>) -> bool {
     }
 }
 
-/// What an outcome is when no attempt is left (rule Y5).
-fn exhausted(stage: Stage<'_>, mut outcome: Outcome) -> Outcome {
+/// Turns a wish for a retry into what it is when no attempt is left (rule Y5).
+fn exhaust(stage: Stage<'_>, outcome: &mut Outcome) {
     if outcome.status == Status::Retry {
         outcome.status = if stage.flag("allow_partial") {
             Status::PartialSuccess
@@ -462,7 +470,6 @@ fn exhausted(stage: Stage<'_>, mut outcome: Outcome) -> Outcome {
             .failure_reason
             .get_or_insert_with(|| "the stage asked for a retry, but none is left".to_owned());
     }
-    outcome
 }
 
 /// A graph attribute as a context value.

@@ -72,6 +72,8 @@ pub struct State {
     pub begun: u64,
     /// What routing sees of the stage that ran last.
     pub last: Last,
+    /// The stage that failed last and why, in words; empty where none failed.
+    pub last_failure: String,
     /// The stages that keep failing.
     pub failing: Vec<Failing>,
     /// How often each edge led back, in first-match routing.
@@ -97,6 +99,7 @@ impl State {
                 failure_reason: String::new(),
                 output: BTreeMap::new(),
             },
+            last_failure: String::new(),
             failing: Vec::new(),
             revisits: BTreeMap::new(),
             seed,

@@ -72,6 +72,26 @@ impl Serialize for Timestamp {
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What tells the time and waits.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_engine::{Clock, Engine, Sleep, Timestamp};
+/// /// Time stands still, and no wait takes any.
+/// struct Still;
+/// impl Clock for Still {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_millis(0)
+///     }
+///     fn elapsed(&self) -> Duration {
+///         Duration::ZERO
+///     }
+///     fn sleep(&self, _: Duration) -> Sleep {
+///         Box::pin(std::future::ready(()))
+///     }
+/// }
+/// let engine = Engine::builder().clock(Still).build()?;
+/// # Ok::<(), orchestra_engine::BuildError>(())
+/// ```
 pub trait Clock: Send + Sync + 'static {
     /// The time of day, for people.
     fn now(&self) -> Timestamp;

@@ -1,349 +1,231 @@
 //! The driver: does what the machine says, one task a run, and tells it what came of it (architecture 6).
 
-use std::any::Any;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use orchestra_core::{Context, Effect, EffectId, Event, Machine, Observation, Outcome, RunFailure};
-use orchestra_graph::{NodeIndex, format_duration};
+use orchestra_graph::{NodeIndex, Role, format_duration};
 
+use crate::attempt::{Attempt, Ended, RunLimit};
 use crate::builtin::status;
-use crate::clock::Sleep;
+use crate::clock::Timestamp;
 use crate::error::RunError;
 use crate::event::EventKind;
-use crate::handler::{Handler, HandlerFuture};
+use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::stage::StageContext;
 use crate::store::{Checkpoint, RunStore, StageFile, StoreError};
 
-/// How long a cancelled handler that ends itself is waited for; tools are killed after two seconds at the latest.
-const END_GRACE: Duration = Duration::from_secs(5);
-
-/// A handler as a run uses it.
-pub(crate) struct Resolved {
-    pub(crate) handler: Arc<dyn Handler>,
-    /// Whether the handler itself heeds a status file; the driver does for those that do not.
-    pub(crate) heeds_status: bool,
-    /// Whether the handler itself keeps to the timeout and ends soon after its token is cancelled. It is waited for,
-    /// so that nothing of it is left when the stage has ended.
-    pub(crate) ends_itself: bool,
-}
+/// How many stages may end without waiting before other tasks get their turn.
+const STAGES_A_TURN: u32 = 64;
 
 pub(crate) struct Driver {
-    pub(crate) run: Arc<Run>,
-    pub(crate) machine: Machine,
-    /// By the index of the kind.
-    pub(crate) handlers: Box<[Option<Resolved>]>,
-    pub(crate) max_time: Option<Duration>,
-    began: Duration,
+    run: Arc<Run>,
+    machine: Machine,
+    effects: Vec<Effect>,
+    limit: RunLimit,
     stage_began: Duration,
+    /// The time of what is told now: one look at the clock for all that happens at once.
+    now: Timestamp,
+    elapsed: Duration,
 }
 
-/// What came of an attempt.
-enum Attempt {
-    Ended(Outcome),
-    /// The attempt took longer than the stage's `timeout`.
-    TimedOut(Duration),
-    Cancelled,
-    /// The run took longer than it may.
-    TimeUp(Duration),
-}
-
-/// What the machine wants next.
-enum Next {
-    Stage(EffectId, Context),
-    End(Option<RunFailure>),
+/// Why the driver must wait.
+enum Pause<'h> {
+    /// For a stage.
+    Stage(Attempt<'h>),
+    /// For the disk.
+    Checkpoint(NodeIndex),
+    /// For other tasks, out of courtesy.
+    Turn,
+    /// For nothing: the run has ended.
+    End(Result<Option<RunFailure>, StoreError>),
 }
 
 impl Driver {
-    pub(crate) fn new(
-        run: Arc<Run>,
-        machine: Machine,
-        handlers: Box<[Option<Resolved>]>,
-        max_time: Option<Duration>,
-    ) -> Driver {
-        Driver {
+    /// A driver; in a box, because a task moves what it holds more than once.
+    pub(crate) fn new(run: Arc<Run>, machine: Machine, max_time: Option<Duration>) -> Box<Driver> {
+        Box::new(Driver {
             run,
             machine,
-            handlers,
-            max_time,
-            began: Duration::ZERO,
+            effects: Vec::with_capacity(2),
+            limit: RunLimit {
+                limit: max_time,
+                began: Duration::ZERO,
+            },
             stage_began: Duration::ZERO,
-        }
+            now: Timestamp::from_millis(0),
+            elapsed: Duration::ZERO,
+        })
     }
 
     /// Runs to the end.
-    pub(crate) async fn drive(mut self) -> Result<RunResult, RunError> {
-        self.began = self.elapsed();
+    pub(crate) async fn drive(mut self: Box<Self>, handlers: Handlers) -> Result<RunResult, RunError> {
+        self.look_at_the_clock();
+        self.limit.began = self.elapsed;
         if self.run.sink.wanted() {
             let pipeline = &self.run.pipeline;
-            self.run.emit(EventKind::PipelineStarted {
+            self.emit(EventKind::PipelineStarted {
                 name: pipeline.name.to_string(),
                 goal: pipeline.goal().to_owned(),
             });
         }
-        let ended = self.turns().await;
+        let ended = self.stages(&handlers).await;
+        drop(handlers);
+        self.look_at_the_clock();
         let ended = match ended {
             Ok(failure) => self.checkpoint(Some(failure.as_ref())).await.map(|()| failure),
             Err(error) => Err(error),
         };
-        let duration = self.elapsed().saturating_sub(self.began);
-        self.conclude(ended, duration).await
+        let ended = self.tell_end(ended);
+        while !self.run.sink.is_idle() {
+            tokio::task::yield_now().await;
+        }
+        self.conclude(ended)
     }
 
-    fn elapsed(&self) -> Duration {
-        self.run.settings.clock.elapsed()
+    fn look_at_the_clock(&mut self) {
+        let clock = &self.run.settings.clock;
+        self.now = clock.now();
+        self.elapsed = clock.elapsed();
+    }
+
+    fn emit(&self, kind: EventKind) {
+        self.run.emit_at(self.now, kind);
     }
 
     /// Stage after stage, until the machine says how the run ended.
-    async fn turns(&mut self) -> Result<Option<RunFailure>, StoreError> {
-        let mut effects = Vec::with_capacity(4);
+    async fn stages(&mut self, handlers: &Handlers) -> Result<Option<RunFailure>, StoreError> {
         self.machine.observe(self.run.sink.wanted());
-        self.machine.begin(&mut effects);
+        self.machine.begin(&mut self.effects);
         loop {
-            let (id, context) = match self.settle(&mut effects).await? {
-                Next::Stage(id, context) => (id, context),
-                Next::End(failure) => return Ok(failure),
-            };
-            let event = match self.attempt(id, context).await? {
-                Attempt::Ended(outcome) => Event::NodeFinished { id, outcome },
-                Attempt::TimedOut(limit) => {
-                    let outcome = Outcome::fail(format!("timed out after {}", format_duration(limit)));
-                    Event::NodeFinished { id, outcome }
+            match poll_fn(|cx| Poll::Ready(self.go(handlers, cx))).await {
+                Pause::Stage(mut attempt) => {
+                    let ended = attempt.wait(&self.run, self.limit).await;
+                    self.ended(attempt, ended);
                 }
-                Attempt::Cancelled => Event::CancelRequested {
-                    reason: self.run.stop.reason(),
-                },
-                Attempt::TimeUp(limit) => Event::TimeUp { limit },
-            };
+                Pause::Checkpoint(node) => {
+                    self.checkpoint(None).await?;
+                    self.look_at_the_clock();
+                    let node = self.run.name(node);
+                    self.emit(EventKind::CheckpointSaved { node });
+                }
+                Pause::Turn => tokio::task::yield_now().await,
+                Pause::End(ended) => return ended,
+            }
+        }
+    }
+
+    /// Goes on as far as it can without waiting. This is the hot path: no stage that is done at once leaves it.
+    fn go<'h>(&mut self, handlers: &'h Handlers, cx: &mut TaskContext<'_>) -> Pause<'h> {
+        for _ in 0..STAGES_A_TURN {
             if let Some(failure) = self.run.take_failure() {
-                return Err(failure);
+                return Pause::End(Err(failure));
             }
-            self.machine.observe(self.run.sink.wanted());
-            self.machine.on(event, &mut effects);
-            // A chain of stages that never wait must not keep other tasks from running.
-            tokio::task::coop::consume_budget().await;
-        }
-    }
-
-    /// Tells what the machine did, and finds what it wants.
-    async fn settle(&mut self, effects: &mut Vec<Effect>) -> Result<Next, StoreError> {
-        let last_ended = effects
-            .iter()
-            .rposition(|effect| matches!(effect, Effect::Observe(observation) if has_ended(observation)));
-        let mut next = None;
-        for (at, effect) in effects.drain(..).enumerate() {
-            match effect {
-                Effect::RunNode { id, context } => next = Some(Next::Stage(id, context)),
-                Effect::Finish { failure } => next = Some(Next::End(failure)),
-                Effect::Observe(observation) => {
-                    let ended = self.tell(observation)?;
-                    if let Some(node) = ended
-                        && Some(at) == last_ended
-                        && self.run.store.is_some()
-                    {
-                        self.checkpoint(None).await?;
-                        let node = self.run.name(node);
-                        self.run.emit(EventKind::CheckpointSaved { node });
-                    }
+            let next = match self.tell_all() {
+                Ok(next) => next,
+                Err(failure) => return Pause::End(Err(failure)),
+            };
+            let (id, context) = match next {
+                Next::Stage(id, context) => (id, context),
+                Next::Checkpoint(node) => return Pause::Checkpoint(node),
+                Next::End(failure) => return Pause::End(Ok(failure)),
+            };
+            if self.run.stop.requested() {
+                self.cancelled();
+                continue;
+            }
+            if let Some(limit) = self.out_of_time() {
+                self.machine.on(Event::TimeUp { limit }, &mut self.effects);
+                continue;
+            }
+            let mut attempt = match self.begin(handlers, id, context) {
+                Ok(Ok(attempt)) => attempt,
+                Ok(Err(outcome)) => {
+                    self.finished(id, *outcome);
+                    continue;
                 }
-                // What an attempt started ended with its future.
-                _ => {}
+                Err(failure) => return Pause::End(Err(failure)),
+            };
+            match attempt.poll(cx) {
+                Poll::Ready(outcome) => self.ended(attempt, Ended::Outcome(outcome)),
+                Poll::Pending => return Pause::Stage(attempt),
             }
         }
-        // The machine always waits for a stage or ends; should it do neither, the run ends visibly.
-        Ok(next.unwrap_or_else(|| Next::End(Some(stalled()))))
+        Pause::Turn
     }
 
-    /// Turns an observation into an event; gives the node if a stage has ended.
-    fn tell(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
+    /// The limit of a run that takes too long without ever waiting for a stage.
+    fn out_of_time(&self) -> Option<Duration> {
+        let limit = self.limit.limit?;
+        let taken = self.run.settings.clock.elapsed().saturating_sub(self.limit.began);
+        (taken >= limit).then_some(limit)
+    }
+
+    /// Starts an attempt of a stage.
+    fn begin<'h>(
+        &self,
+        handlers: &'h Handlers,
+        id: EffectId,
+        context: Context,
+    ) -> Result<Result<Attempt<'h>, Box<Outcome>>, StoreError> {
         let run = &self.run;
-        match observation {
-            Observation::StageStarted { id, index } => {
-                self.stage_began = self.elapsed();
-                self.run.emit(EventKind::StageStarted {
-                    node: self.run.name(id.node),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                });
-                return Ok(None);
-            }
-            Observation::StageCompleted { id, index, outcome } => {
-                self.keep_status(id, &outcome)?;
-                run.emit(EventKind::StageCompleted {
-                    node: run.name(id.node),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                    outcome: outcome.status.word().to_owned(),
-                    preferred_label: outcome.preferred_label,
-                    notes: outcome.notes,
-                    duration: self.elapsed().saturating_sub(self.stage_began),
-                });
-                return Ok(Some(id.node));
-            }
-            Observation::StageFailed {
-                id,
-                index,
-                outcome,
-                will_retry,
-            } => {
-                self.keep_status(id, &outcome)?;
-                run.emit(EventKind::StageFailed {
-                    node: run.name(id.node),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                    error: outcome.failure_reason.unwrap_or_default(),
-                    will_retry,
-                    duration: self.elapsed().saturating_sub(self.stage_began),
-                });
-                return Ok(Some(id.node));
-            }
-            Observation::Routed { from, decision } => {
-                run.emit(EventKind::of_decision(&run.pipeline, from, decision));
-            }
-            _ => {}
-        }
-        Ok(None)
-    }
-
-    /// Writes the outcome that routing sees to the stage's folder (Attractor appendix C).
-    fn keep_status(&self, id: EffectId, outcome: &Outcome) -> Result<(), StoreError> {
-        let Some(store) = &self.run.store else {
-            return Ok(());
-        };
-        let stage = self.run.pipeline.stage(id.node);
-        if stage.row().role != orchestra_graph::Role::Work {
-            return Ok(());
-        }
-        store.write(stage.id(), StageFile::Status, &status::write(outcome))
-    }
-
-    /// Replaces the checkpoint; `ended` says how, where the run has.
-    async fn checkpoint(&self, ended: Option<Option<&RunFailure>>) -> Result<(), StoreError> {
-        let Some(store) = &self.run.store else {
-            return Ok(());
-        };
-        let status = ended.map_or("running", |failure| RunStatus::of(failure).word());
-        let checkpoint = Checkpoint::of(
-            &self.run.id,
-            self.run.settings.clock.now(),
-            &self.run.pipeline,
-            self.machine.state(),
-            status,
-            ended.flatten(),
-        );
-        save(store.clone(), checkpoint).await
-    }
-
-    /// Runs one attempt of a stage.
-    async fn attempt(&self, id: EffectId, context: Context) -> Result<Attempt, StoreError> {
-        let run = &self.run;
-        if run.stop.requested() {
-            return Ok(Attempt::Cancelled);
-        }
         let stage = run.pipeline.stage(id.node);
         if let Some(files) = run.present_files() {
             files.stage(stage.id(), id.visit)?;
             // A status that the attempt did not write itself would speak for it.
             files.remove(stage.id(), StageFile::Status)?;
         }
-        let resolved = self.handlers.get(stage.row().kind as usize);
-        let Some(resolved) = resolved.and_then(Option::as_ref) else {
+        let Some(resolved) = handlers.of(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
-            return Ok(Attempt::Ended(Outcome::fail_terminal(reason)));
+            return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let span = tracing::info_span!(
-            "stage",
-            node = stage.id(),
-            kind = stage.kind(),
-            visit = id.visit,
-            attempt = id.attempt
-        );
-        let timeout = stage.duration("timeout").filter(|_| !resolved.ends_itself);
-        let started = match timeout {
-            Some(_) => self.elapsed(),
-            None => Duration::ZERO,
-        };
-        let call = {
-            let _entered = span.enter();
-            let stage = StageContext::new(run.clone(), id, context);
-            catch_unwind(AssertUnwindSafe(|| resolved.handler.run(stage)))
-        };
-        let mut future = match call {
-            Ok(future) => future,
-            Err(panic) => return Ok(Attempt::Ended(panicked(&*panic))),
-        };
-        // Most stages that only compute are done at the first poll; they pay for no timer.
-        let mut poll = |cx: &mut TaskContext<'_>| {
-            let _entered = span.enter();
-            poll_caught(&mut future, cx)
-        };
-        let attempt = match poll_fn(|cx| Poll::Ready(poll(cx))).await {
-            Poll::Ready(outcome) => Attempt::Ended(outcome),
-            Poll::Pending => {
-                let attempt = self.wait_for(&mut poll, timeout, started).await;
-                if resolved.ends_itself && !matches!(attempt, Attempt::Ended(_)) {
-                    run.release_token(id, true);
-                    self.wait_for_end(poll).await;
-                }
-                attempt
+        let context = StageContext::new(run.clone(), id, context);
+        Ok(Attempt::begin(run, resolved, stage, id, context))
+    }
+
+    /// Tells the machine what came of an attempt.
+    fn ended(&mut self, attempt: Attempt<'_>, ended: Ended) {
+        let (id, heeds_status) = (attempt.id, attempt.resolved.heeds_status);
+        let dropped = attempt.end(&self.run, !matches!(ended, Ended::Outcome(_)));
+        match (ended, dropped) {
+            (Ended::Outcome(outcome), Ok(())) if heeds_status || !self.run.has_files() => {
+                self.finished(id, outcome);
             }
-        };
-        // What the attempt started ends here, before anything else happens; a destructor may panic too.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-            run.release_token(id, true);
-            return Ok(Attempt::Ended(panicked(&*panic)));
-        }
-        run.release_token(id, !matches!(attempt, Attempt::Ended(_)));
-        match attempt {
-            Attempt::Ended(outcome) if !resolved.heeds_status && outcome.status.is_success() => {
-                Ok(Attempt::Ended(self.heed_status(id, outcome)))
+            (Ended::Outcome(outcome), Ok(())) => {
+                let outcome = self.heed_status(id, outcome);
+                self.finished(id, outcome);
             }
-            other => Ok(other),
+            (Ended::Outcome(_), Err(outcome)) => self.finished(id, *outcome),
+            (Ended::TimedOut(limit), _) => {
+                self.finished(
+                    id,
+                    Outcome::fail(format!("timed out after {}", format_duration(limit))),
+                );
+            }
+            (Ended::Cancelled, _) => self.cancelled(),
+            (Ended::TimeUp(limit), _) => self.machine.on(Event::TimeUp { limit }, &mut self.effects),
         }
     }
 
-    /// Waits for an attempt that was not done at once.
-    async fn wait_for(
-        &self,
-        poll: impl FnMut(&mut TaskContext<'_>) -> Poll<Outcome>,
-        timeout: Option<Duration>,
-        started: Duration,
-    ) -> Attempt {
-        let clock = &self.run.settings.clock;
-        let timer = |limit: Option<Duration>, since: Duration| {
-            limit.map(|limit| clock.sleep(limit.saturating_sub(self.elapsed().saturating_sub(since))))
-        };
-        let mut stage_timer = timer(timeout, started);
-        let mut run_timer = timer(self.max_time, self.began);
-        tokio::select! {
-            biased;
-            outcome = poll_fn(poll) => Attempt::Ended(outcome),
-            () = self.run.stop.wait() => Attempt::Cancelled,
-            () = poll_fn(|cx| ring(&mut run_timer, cx)) => Attempt::TimeUp(self.max_time.unwrap_or_default()),
-            () = poll_fn(|cx| ring(&mut stage_timer, cx)) => Attempt::TimedOut(timeout.unwrap_or_default()),
-        }
+    fn finished(&mut self, id: EffectId, outcome: Outcome) {
+        self.machine.observe(self.run.sink.wanted());
+        self.machine
+            .on(Event::NodeFinished { id, outcome }, &mut self.effects);
     }
 
-    /// Waits until a cancelled attempt has ended by itself.
-    async fn wait_for_end(&self, poll: impl FnMut(&mut TaskContext<'_>) -> Poll<Outcome>) {
-        let patience = self.run.settings.clock.sleep(END_GRACE);
-        tokio::select! {
-            _ = poll_fn(poll) => {}
-            () = patience => {}
-        }
+    fn cancelled(&mut self) {
+        let reason = self.run.stop.reason();
+        self.machine
+            .on(Event::CancelRequested { reason }, &mut self.effects);
     }
 
     /// What a handler's outcome is where the stage wrote a status of its own (rule D8).
     fn heed_status(&self, id: EffectId, outcome: Outcome) -> Outcome {
-        let Some(files) = self.run.present_files() else {
+        let Some(files) = self.run.present_files().filter(|_| outcome.status.is_success()) else {
             return outcome;
         };
         match status::read(&*files, self.run.pipeline.stage(id.node).id()) {
@@ -353,47 +235,153 @@ impl Driver {
         }
     }
 
-    /// Tells the end, and makes the result.
-    async fn conclude(
-        self,
-        ended: Result<Option<RunFailure>, StoreError>,
-        duration: Duration,
-    ) -> Result<RunResult, RunError> {
-        let run = self.run;
-        // What could not be written until now may be the last event; the end is told all the same.
-        let ended = match (ended, run.take_failure()) {
-            (Ok(_), Some(failure)) => Err(failure),
-            (ended, _) => ended,
+    /// Tells what the machine did, up to where the disk must be waited for, and finds what it wants.
+    fn tell_all(&mut self) -> Result<Next, StoreError> {
+        if !self
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Observe(_)))
+        {
+            return Ok(next_of(self.effects.drain(..)));
+        }
+        self.look_at_the_clock();
+        let mut effects = std::mem::take(&mut self.effects);
+        let last_ended = match &self.run.store {
+            Some(_) => effects.iter().rposition(has_ended),
+            None => None,
         };
-        if run.sink.wanted() {
-            run.emit(match &ended {
-                Ok(None) => EventKind::PipelineCompleted {
-                    duration,
-                    artifact_count: 0,
-                },
-                Ok(Some(RunFailure::Cancelled { reason })) => EventKind::PipelineCancelled {
-                    reason: reason.clone(),
-                    duration,
-                },
-                Ok(Some(failure)) => EventKind::PipelineFailed {
-                    error: failure.to_string(),
-                    failure: Some(failure.clone()),
-                    duration,
-                },
-                Err(error) => EventKind::PipelineFailed {
-                    error: error.to_string(),
-                    failure: None,
-                    duration,
-                },
-            });
-            while !run.sink.is_idle() {
-                tokio::task::yield_now().await;
+        if let Some(last_ended) = last_ended {
+            self.effects = effects.split_off(last_ended + 1);
+        }
+        let mut saved = None;
+        let mut next = None;
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Observe(observation) => saved = self.tell(observation)?.or(saved),
+                Effect::RunNode { id, context } => next = Some(Next::Stage(id, context)),
+                Effect::Finish { failure } => next = Some(Next::End(failure)),
+                _ => {}
             }
         }
-        let ended = match (ended, run.take_failure()) {
-            (Ok(_), Some(failure)) => Err(failure),
-            (ended, _) => ended,
+        match (last_ended, saved) {
+            (Some(_), Some(node)) => Ok(Next::Checkpoint(node)),
+            _ => {
+                // The list keeps its room for the next turn.
+                self.effects = effects;
+                Ok(next.unwrap_or_else(|| Next::End(Some(stalled()))))
+            }
+        }
+    }
+
+    /// Turns an observation into an event; gives the node if a stage has ended.
+    fn tell(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
+        let run = &self.run;
+        match observation {
+            Observation::StageStarted { id, index } => {
+                self.stage_began = self.elapsed;
+                self.emit(EventKind::StageStarted {
+                    node: run.name(id.node),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                });
+                Ok(None)
+            }
+            Observation::StageCompleted { id, index, outcome } => {
+                self.keep_status(id, &outcome)?;
+                self.emit(EventKind::StageCompleted {
+                    node: run.name(id.node),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    outcome: outcome.status,
+                    preferred_label: outcome.preferred_label,
+                    notes: outcome.notes,
+                    duration: self.elapsed.saturating_sub(self.stage_began),
+                });
+                Ok(Some(id.node))
+            }
+            Observation::StageFailed {
+                id,
+                index,
+                outcome,
+                will_retry,
+            } => {
+                self.keep_status(id, &outcome)?;
+                self.emit(EventKind::StageFailed {
+                    node: run.name(id.node),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    error: outcome.failure_reason.unwrap_or_default(),
+                    will_retry,
+                    duration: self.elapsed.saturating_sub(self.stage_began),
+                });
+                Ok(Some(id.node))
+            }
+            Observation::Routed { from, decision } => {
+                self.emit(EventKind::of_decision(&run.pipeline, from, decision));
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
+    fn keep_status(&self, id: EffectId, outcome: &Outcome) -> Result<(), StoreError> {
+        let stage = self.run.pipeline.stage(id.node);
+        let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
+            return Ok(());
         };
+        // No handler opened the folder of a stage that the core decides.
+        if stage.row().role != Role::Work {
+            store.stage(stage.id(), id.visit)?;
+        }
+        store.write(stage.id(), StageFile::Status, &status::write(outcome))
+    }
+
+    /// Replaces the checkpoint; `ended` says how, where the run has. It waits in a box, so that a run that keeps
+    /// nothing does not carry room for it.
+    async fn checkpoint(&self, ended: Option<Option<&RunFailure>>) -> Result<(), StoreError> {
+        let Some(store) = &self.run.store else {
+            return Ok(());
+        };
+        let status = ended.map_or("running", |failure| RunStatus::of(failure).word());
+        let checkpoint = Checkpoint::of(
+            &self.run.id,
+            self.now,
+            &self.run.pipeline,
+            self.machine.state(),
+            status,
+            ended.flatten(),
+        );
+        Box::pin(save(store.clone(), checkpoint)).await
+    }
+
+    /// Tells the end.
+    fn tell_end(
+        &self,
+        ended: Result<Option<RunFailure>, StoreError>,
+    ) -> Result<Option<RunFailure>, StoreError> {
+        // The last event may be what cannot be written; it is told all the same.
+        let ended = first_failure(ended, &self.run);
+        if self.run.sink.wanted() {
+            self.emit(end_event(&ended, self.duration()));
+        }
+        first_failure(ended, &self.run)
+    }
+
+    fn duration(&self) -> Duration {
+        self.elapsed.saturating_sub(self.limit.began)
+    }
+
+    /// Makes the result.
+    fn conclude(
+        self: Box<Self>,
+        ended: Result<Option<RunFailure>, StoreError>,
+    ) -> Result<RunResult, RunError> {
+        let duration = self.duration();
+        let run = self.run;
         run.close();
         match ended {
             Ok(failure) => Ok(RunResult::new(
@@ -412,6 +400,74 @@ impl Driver {
     }
 }
 
+/// What the machine wants next.
+enum Next {
+    Stage(EffectId, Context),
+    Checkpoint(NodeIndex),
+    End(Option<RunFailure>),
+}
+
+/// What the machine wants, where nobody wants to know what it did.
+fn next_of(effects: impl Iterator<Item = Effect>) -> Next {
+    let mut next = None;
+    for effect in effects {
+        match effect {
+            Effect::RunNode { id, context } => next = Some(Next::Stage(id, context)),
+            Effect::Finish { failure } => next = Some(Next::End(failure)),
+            // What an attempt started ended with its future.
+            _ => {}
+        }
+    }
+    next.unwrap_or_else(|| Next::End(Some(stalled())))
+}
+
+/// What stands for the end of a run whose machine wants nothing; that would be a fault of the machine.
+fn stalled() -> RunFailure {
+    RunFailure::Cancelled {
+        reason: "the run has nothing left to do".to_owned(),
+    }
+}
+
+fn has_ended(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Observe(Observation::StageCompleted { .. } | Observation::StageFailed { .. })
+    )
+}
+
+fn first_failure(
+    ended: Result<Option<RunFailure>, StoreError>,
+    run: &Run,
+) -> Result<Option<RunFailure>, StoreError> {
+    match (ended, run.take_failure()) {
+        (Ok(_), Some(failure)) => Err(failure),
+        (ended, _) => ended,
+    }
+}
+
+fn end_event(ended: &Result<Option<RunFailure>, StoreError>, duration: Duration) -> EventKind {
+    match ended {
+        Ok(None) => EventKind::PipelineCompleted {
+            duration,
+            artifact_count: 0,
+        },
+        Ok(Some(RunFailure::Cancelled { reason })) => EventKind::PipelineCancelled {
+            reason: reason.clone(),
+            duration,
+        },
+        Ok(Some(failure)) => EventKind::PipelineFailed {
+            error: failure.to_string(),
+            failure: Some(failure.clone()),
+            duration,
+        },
+        Err(error) => EventKind::PipelineFailed {
+            error: error.to_string(),
+            failure: None,
+            duration,
+        },
+    }
+}
+
 /// Writes a checkpoint away from the threads that run stages, because syncing takes milliseconds.
 async fn save(store: Arc<dyn RunStore>, checkpoint: Checkpoint) -> Result<(), StoreError> {
     let folder = store.folder().to_owned();
@@ -420,45 +476,4 @@ async fn save(store: Arc<dyn RunStore>, checkpoint: Checkpoint) -> Result<(), St
         let source = std::io::Error::other(error);
         Err(StoreError::io("write the checkpoint in", &folder, source))
     })
-}
-
-/// Rings when the timer does; no timer never rings.
-fn ring(timer: &mut Option<Sleep>, cx: &mut TaskContext<'_>) -> Poll<()> {
-    match timer {
-        Some(timer) => timer.as_mut().poll(cx),
-        None => Poll::Pending,
-    }
-}
-
-fn poll_caught(future: &mut HandlerFuture<'_>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
-    match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(poll) => poll,
-        Err(panic) => Poll::Ready(panicked(&*panic)),
-    }
-}
-
-/// The outcome of a handler that panicked (Attractor 4.12).
-fn panicked(panic: &(dyn Any + Send)) -> Outcome {
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Outcome::fail(match message {
-        Some(message) => format!("the handler panicked: {message}"),
-        None => "the handler panicked".to_owned(),
-    })
-}
-
-fn has_ended(observation: &Observation) -> bool {
-    matches!(
-        observation,
-        Observation::StageCompleted { .. } | Observation::StageFailed { .. }
-    )
-}
-
-/// What stands for the end of a run whose machine said nothing.
-fn stalled() -> RunFailure {
-    RunFailure::Cancelled {
-        reason: "the run has nothing left to do".to_owned(),
-    }
 }

@@ -345,8 +345,8 @@ impl StartBuilder {
         let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
         let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
         let run = Arc::new(Run::new(self.pipeline, id, settings, store));
-        let driver = Driver::new(run.clone(), machine, handlers, self.max_time);
-        let task = runtime.spawn(driver.drive().instrument(span));
+        let driver = Driver::new(run.clone(), machine, self.max_time);
+        let task = runtime.spawn(driver.drive(handlers).instrument(span));
         Ok(RunHandle::new(run, task))
     }
 }

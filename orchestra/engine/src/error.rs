@@ -10,6 +10,11 @@ use crate::needs::NeedFault;
 use crate::store::StoreError;
 
 /// An engine that cannot be built.
+///
+/// ```
+/// let error = orchestra_engine::Engine::builder().inherit_env(["A=B"]).build().unwrap_err();
+/// assert_eq!(error.code(), "environment_name");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -31,6 +36,20 @@ impl BuildError {
 }
 
 /// A run that cannot start.
+///
+/// ```
+/// use orchestra_engine::{Engine, StartError};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "digraph poem { start -> write -> exit; write [prompt=\"Write a poem.\"] }";
+/// let pipeline = load(Source::new("poem.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
+/// let StartError::Refused(refusals) = &error else { panic!("{error}") };
+/// assert_eq!(refusals.list[0].code, "no_backend");
+/// assert!(error.to_string().starts_with("pipeline `poem` cannot be run: poem.dot:1:40: node `write`"));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -139,7 +158,15 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A run that could not go on. A pipeline that fails is no such error but a result.
+/// A run that could not go on. A pipeline that fails is no such error but a [result](crate::RunResult).
+///
+/// ```
+/// use orchestra_engine::{RunError, RunId};
+/// let lost = RunError::Lost { run: RunId::new("one")?, reason: "the runtime was shut down".to_owned() };
+/// assert_eq!(lost.to_string(), "run `one` was lost: the runtime was shut down");
+/// assert_eq!(lost.code(), "lost");
+/// # Ok::<(), orchestra_engine::InvalidRunId>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use orchestra_core::{RunFailure, SharedPipeline};
+use orchestra_core::{RunFailure, SharedPipeline, Status};
 use orchestra_graph::{Decision, Next, NodeIndex, Rule};
 use serde::{Serialize, Serializer};
 
@@ -130,6 +130,15 @@ impl Serialize for RunEvent {
 }
 
 /// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog` and `PipelineCancelled` are added.
+///
+/// ```
+/// use orchestra_engine::{Engine, EventKind};
+/// let engine = Engine::builder().on_event(|event| {
+///     if let EventKind::StageFailed { node, error, .. } = &event.kind {
+///         println!("{node} failed: {error}");
+///     }
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event")]
 #[non_exhaustive]
@@ -189,7 +198,7 @@ pub enum EventKind {
         /// Which attempt of the visit, from 1.
         attempt: u32,
         /// The outcome word.
-        outcome: String,
+        outcome: Status,
         /// The label that the stage prefers.
         #[serde(skip_serializing_if = "Option::is_none")]
         preferred_label: Option<String>,

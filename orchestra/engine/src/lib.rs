@@ -3,6 +3,7 @@
 //! An [`Engine`] starts runs of compiled and of loaded pipelines. It asks the pure machine of `orchestra-core` what
 //! comes next, runs the stages' [`Handler`]s, and tells what happens by [`RunEvent`]s.
 
+mod attempt;
 mod binding;
 mod blocking;
 mod builtin;

@@ -3,14 +3,23 @@
 use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
-use orchestra_graph::{Pipeline, Role, Stage, kind};
+use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
-use crate::driver::Resolved;
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
 use crate::needs::check_registry;
 use crate::registry::Registry;
+
+/// A handler as a run uses it.
+pub(crate) struct Resolved {
+    pub(crate) handler: Arc<dyn Handler>,
+    /// Whether the handler itself heeds a status file; the driver does for those that do not.
+    pub(crate) heeds_status: bool,
+    /// Whether the handler itself keeps to the timeout and ends soon after its token is cancelled. It is waited for,
+    /// so that nothing of it is left when the stage has ended.
+    pub(crate) ends_itself: bool,
+}
 
 /// What is to be had for a kind.
 enum Found {
@@ -21,7 +30,21 @@ enum Found {
     Unknown,
 }
 
-/// The handlers of a pipeline's kinds, by index.
+/// The handlers of a pipeline, by the index of their kind.
+pub(crate) struct Handlers {
+    by_kind: Box<[Option<Resolved>]>,
+}
+
+impl Handlers {
+    /// The handler of a stage.
+    pub(crate) fn of(&self, stage: Stage<'_>) -> Option<&Resolved> {
+        self.by_kind
+            .get(stage.row().kind as usize)
+            .and_then(Option::as_ref)
+    }
+}
+
+/// Finds the handlers of a pipeline.
 ///
 /// # Errors
 /// Lists everything that is missing.
@@ -29,7 +52,7 @@ pub(crate) fn resolve(
     settings: &Settings,
     pipeline: &SharedPipeline,
     registry: &Registry,
-) -> Result<Box<[Option<Resolved>]>, Refusals> {
+) -> Result<Handlers, Refusals> {
     let found: Vec<Found> = pipeline
         .kinds
         .iter()
@@ -39,19 +62,24 @@ pub(crate) fn resolve(
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
     if loaded && registry.kinds().next().is_some() {
-        list.extend(
-            check_registry(pipeline, registry)
-                .into_iter()
-                .map(|fault| Refusal::of(pipeline, fault)),
-        );
+        // Missing handlers are told below, together with parts that are missing otherwise.
+        let faults = check_registry(pipeline, registry).into_iter();
+        let others = faults.filter(|fault| fault.code != "missing_handler");
+        list.extend(others.map(|fault| Refusal::of(pipeline, fault)));
     }
     for (at, row) in pipeline.nodes.iter().enumerate() {
-        let stage = pipeline.stage(orchestra_graph::NodeIndex(at as u32));
+        let stage = pipeline.stage(NodeIndex(at as u32));
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
-            && let Some(refusal) = refuse(pipeline, registry, stage, found)
         {
-            list.push(refusal);
+            list.extend(refuse(pipeline, registry, stage, found));
+        }
+        if stage.flag("goal_gate") {
+            let message = format!(
+                "node `{}` says `goal_gate=true`, which this version does not hold at the exit",
+                stage.id()
+            );
+            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
         }
         for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
             let target = pipeline.stage(edge.to).id();
@@ -84,7 +112,9 @@ pub(crate) fn resolve(
         Found::Handler(handler) => Some(handler),
         _ => None,
     });
-    Ok(handlers.collect())
+    Ok(Handlers {
+        by_kind: handlers.collect(),
+    })
 }
 
 /// The core itself decides start, exit and routing nodes of the built-in kinds.

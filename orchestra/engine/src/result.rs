@@ -17,6 +17,10 @@ use crate::store::RecordedOutcome;
 const SCHEMA: &str = "orchestra.result/1";
 
 /// How a run ended.
+///
+/// ```
+/// assert_eq!(orchestra_engine::RunStatus::Cancelled.to_string(), "cancelled");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

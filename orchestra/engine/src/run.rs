@@ -9,6 +9,7 @@ use orchestra_graph::NodeIndex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Timestamp;
 use crate::engine::Settings;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
@@ -26,6 +27,10 @@ pub(crate) struct Run {
     own: Mutex<Own>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
+    /// Whether stages have a place for files.
+    has_files: AtomicBool,
+    /// Whether something could not be written.
+    has_failed: AtomicBool,
 }
 
 /// What few stages need.
@@ -86,17 +91,25 @@ impl Run {
             id,
             sink: Sink::new(settings.callbacks.clone()),
             settings,
+            has_files: AtomicBool::new(store.is_some()),
             store,
             stop: Stop::default(),
             own: Mutex::default(),
             has_tokens: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
         }
     }
 
     /// Tells whoever listens. Making an event costs; ask [`Sink::wanted`] first.
     pub(crate) fn emit(&self, kind: EventKind) {
-        let clock = &*self.settings.clock;
-        self.sink.emit(&self.id, clock, self.store.as_deref(), kind);
+        self.emit_at(self.settings.clock.now(), kind);
+    }
+
+    /// Tells whoever listens what happened at a time.
+    pub(crate) fn emit_at(&self, time: Timestamp, kind: EventKind) {
+        if let Err(failure) = self.sink.emit(&self.id, time, self.store.as_deref(), kind) {
+            self.broken(failure);
+        }
     }
 
     pub(crate) fn name(&self, node: NodeIndex) -> NodeName {
@@ -114,6 +127,7 @@ impl Run {
         }
         let temporary = Arc::new(TemporaryFolder::create(&self.id)?);
         own.temporary = Some(temporary.clone());
+        self.has_files.store(true, Ordering::Release);
         Ok(temporary)
     }
 
@@ -122,8 +136,16 @@ impl Run {
         if let Some(store) = &self.store {
             return Some(store.clone());
         }
+        if !self.has_files() {
+            return None;
+        }
         let temporary = lock(&self.own).temporary.clone()?;
         Some(temporary)
+    }
+
+    /// Whether stages have a place for files already.
+    pub(crate) fn has_files(&self) -> bool {
+        self.has_files.load(Ordering::Acquire)
     }
 
     pub(crate) fn run_dir(&self) -> Option<&Path> {
@@ -163,16 +185,18 @@ impl Run {
         }
     }
 
-    /// Keeps a failure to write that a stage met; it ends the run.
+    /// Keeps a failure to write; it ends the run.
     pub(crate) fn broken(&self, failure: StoreError) {
         lock(&self.own).failure.get_or_insert(failure);
+        self.has_failed.store(true, Ordering::Release);
     }
 
     /// The first failure to write.
     pub(crate) fn take_failure(&self) -> Option<StoreError> {
-        self.sink
-            .take_failure()
-            .or_else(|| lock(&self.own).failure.take())
+        if !self.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.own).failure.take()
     }
 
     /// How often a node was simulated before.

@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll};
 use futures_core::Stream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::clock::Clock;
+use crate::clock::Timestamp;
 use crate::event::{EventKind, RunEvent};
 use crate::id::RunId;
 use crate::store::{RunStore, StoreError};
@@ -21,6 +21,24 @@ pub(crate) type Callback = Arc<dyn Fn(&RunEvent) + Send + Sync>;
 /// The events of one run, from the first; ends after the last.
 ///
 /// Nothing is dropped: what is not yet received is kept. It is a [`Stream`] too.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let mut events = run.events();
+/// tokio::spawn(async move {
+///     while let Some(event) = events.recv().await {
+///         println!("{} {}", event.time, event.kind.name());
+///     }
+/// });
+/// run.wait().await?;
+/// # Ok(()) }
+/// ```
 pub struct EventStream {
     receiver: UnboundedReceiver<Arc<RunEvent>>,
 }
@@ -65,10 +83,26 @@ struct Inner {
     history: Option<Vec<Arc<RunEvent>>>,
     subscribers: Vec<UnboundedSender<Arc<RunEvent>>>,
     /// Events that the callbacks have yet to see.
-    queue: VecDeque<Arc<RunEvent>>,
+    queue: VecDeque<Told>,
     delivering: bool,
-    failure: Option<StoreError>,
+    /// Whether the store failed.
+    broken: bool,
     closed: bool,
+}
+
+/// An event on its way to the callbacks.
+enum Told {
+    Alone(RunEvent),
+    Shared(Arc<RunEvent>),
+}
+
+impl Told {
+    fn event(&self) -> &RunEvent {
+        match self {
+            Told::Alone(event) => event,
+            Told::Shared(event) => event,
+        }
+    }
 }
 
 impl Sink {
@@ -114,54 +148,70 @@ impl Sink {
     }
 
     /// Tells everybody. The store comes first, so that what is seen is also written.
-    pub(crate) fn emit(&self, run: &RunId, clock: &dyn Clock, store: Option<&dyn RunStore>, kind: EventKind) {
+    ///
+    /// # Errors
+    /// The store could not write the event; everybody else is told all the same.
+    pub(crate) fn emit(
+        &self,
+        run: &RunId,
+        time: Timestamp,
+        store: Option<&dyn RunStore>,
+        kind: EventKind,
+    ) -> Result<(), StoreError> {
         let mut inner = self.lock();
         if inner.closed {
-            return;
+            return Ok(());
         }
         inner.seq += 1;
-        let event = Arc::new(RunEvent {
+        let event = RunEvent {
             seq: inner.seq,
-            time: clock.now(),
+            time,
             run: run.clone(),
             kind,
-        });
-        if let Some(store) = store
-            && inner.failure.is_none()
-            && let Err(failure) = store.event(&event)
-        {
-            inner.failure = Some(failure);
+        };
+        // After a failure nothing more is written: a file with a gap would lie.
+        let stored = match store {
+            Some(store) if !inner.broken => store.event(&event),
+            _ => Ok(()),
+        };
+        inner.broken |= stored.is_err();
+        if inner.history.is_none() && inner.subscribers.is_empty() {
+            self.call_back(inner, Told::Alone(event));
+            return stored;
         }
+        let event = Arc::new(event);
         if let Some(history) = &mut inner.history {
             history.push(event.clone());
         }
         inner
             .subscribers
             .retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.call_back(inner, Told::Shared(event));
+        stored
+    }
+
+    fn call_back<'s>(&'s self, mut inner: MutexGuard<'s, Inner>, event: Told) {
         if self.callbacks.is_empty() {
             return;
         }
-        inner.queue.push_back(event);
         // A callback may itself cause events; whoever delivers already delivers those too, in order.
         if inner.delivering {
+            inner.queue.push_back(event);
             return;
         }
         inner.delivering = true;
-        while let Some(event) = inner.queue.pop_front() {
+        let mut next = Some(event);
+        while let Some(event) = next {
             drop(inner);
             for callback in self.callbacks.iter() {
-                if catch_unwind(AssertUnwindSafe(|| callback(&event))).is_err() {
-                    tracing::error!(event = event.kind.name(), "an event callback panicked");
+                if catch_unwind(AssertUnwindSafe(|| callback(event.event()))).is_err() {
+                    tracing::error!(event = event.event().kind.name(), "an event callback panicked");
                 }
             }
             inner = self.lock();
+            next = inner.queue.pop_front();
         }
         inner.delivering = false;
-    }
-
-    /// The first failure to write an event.
-    pub(crate) fn take_failure(&self) -> Option<StoreError> {
-        self.lock().failure.take()
     }
 
     /// Ends all streams.

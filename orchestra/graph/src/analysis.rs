@@ -206,14 +206,17 @@ impl<'g> Analysis<'g> {
 fn ends(graph: &Graph, of_kind: &str, shapes: &[&str], ids: &[&str]) -> Vec<NodeIndex> {
     let typed = |at: NodeIndex| graph.node(at).attributes.filled(Known::Type);
     let all = || graph.indexed_nodes().map(|(at, _)| at);
-    for shape in shapes {
+    for (nth, shape) in shapes.iter().enumerate() {
         let found: Vec<NodeIndex> = all()
             .filter(|at| match typed(*at) {
                 Some(kind) => kind == of_kind,
                 None => graph.node(*at).shape() == *shape,
             })
             .collect();
-        if !found.is_empty() {
+        // The second shape also draws ordinary nodes; where several have it, a name decides.
+        let named = || ids.iter().any(|id| graph.find(id).is_some());
+        let decided = nth == 0 || found.len() == 1 || !named();
+        if !found.is_empty() && decided {
             return found;
         }
     }

@@ -6,6 +6,7 @@
 mod analysis;
 pub mod ast;
 mod attribute;
+mod attributes;
 mod check;
 pub mod condition;
 mod diagnostic;
@@ -26,9 +27,9 @@ mod value;
 
 pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
-    ATTRIBUTES, Attribute, AttributeSpec, AttributeType, Attributes, Key, Known, Origin, Scope, Scopes,
-    is_drawing_attribute,
+    ATTRIBUTES, AttributeSpec, AttributeType, Key, Known, Scope, Scopes, is_drawing_attribute,
 };
+pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use explain::{Page, explain, rules};

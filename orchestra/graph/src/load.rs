@@ -25,7 +25,7 @@ pub struct LoadOptions {
     pub kinds: Option<Vec<String>>,
     /// Codes of warnings and notes that are not reported.
     pub allow: Vec<String>,
-    /// Codes whose warnings are errors; `warnings` means all of them.
+    /// Codes whose warnings and notes are errors; `warnings` means all warnings.
     pub deny: Vec<String>,
 }
 
@@ -83,11 +83,9 @@ fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
     }
     faults.retain(|fault| fault.is_error() || !options.allow.iter().any(|code| code == fault.code));
     for fault in &mut faults {
-        let denied = options
-            .deny
-            .iter()
-            .any(|code| code == "warnings" || code == fault.code);
-        if denied && fault.severity == Severity::Warning {
+        let warning = fault.severity == Severity::Warning;
+        let denies = |code: &String| code == fault.code || (warning && code == "warnings");
+        if options.deny.iter().any(denies) {
             fault.severity = Severity::Error;
         }
     }

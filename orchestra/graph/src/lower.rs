@@ -6,7 +6,8 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use crate::ast::{self, DefaultsTarget, Statement};
-use crate::attribute::{Attribute, Attributes, Key, Known, Origin, Scope};
+use crate::attribute::{Key, Known, Scope};
+use crate::attributes::{Attribute, Attributes, Origin};
 use crate::check::{attribute_type, conflicting_aliases, duplicate_node_attribute, unknown_attribute};
 use crate::diagnostic::Diagnostic;
 use crate::model::{Edge, Graph, Node, NodeIndex, Subgraph};

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::attribute::{Attributes, Known};
+use crate::attribute::Known;
+use crate::attributes::Attributes;
 use crate::text::Span;
 
 /// The index of a node in its graph.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use crate::attribute::{Attribute, Key, Known, Origin};
+use crate::attribute::{Key, Known};
+use crate::attributes::{Attribute, Origin};
 use crate::diagnostic::did_you_mean;
 use crate::model::{Graph, Node};
 use crate::value::Value;

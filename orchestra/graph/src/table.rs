@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::analysis::{Analysis, EdgeCondition};
-use crate::attribute::{Attributes, Known};
+use crate::attribute::Known;
+use crate::attributes::Attributes;
 use crate::condition::{Expression, Facts};
 use crate::kind;
 use crate::label::normalize_label;
@@ -517,11 +518,12 @@ impl Builder<'_, '_> {
         });
         self.rows.extend(rows);
         let end = self.rows.len() as u32;
-        // No rows are written the same way everywhere, so that a compiled table equals a loaded one.
+        // One form for none, so that equal tables are equal.
         if start == end {
-            return Rows::default();
+            Rows::default()
+        } else {
+            Rows { start, end }
         }
-        Rows { start, end }
     }
 
     fn condition(

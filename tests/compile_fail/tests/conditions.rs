@@ -10,7 +10,15 @@ use orchestra_graph::table::Test;
 use orchestra_graph::{LoadOptions, Source, load};
 use serde_json::{Value, json};
 
-orchestra::pipeline!("conditions.dot");
+orchestra::pipeline!(
+    "conditions.dot",
+    allow(
+        contradictory_condition,
+        shadowed_edge,
+        non_exhaustive_conditions,
+        unknown_outcome
+    )
+);
 orchestra::pipeline!("stations.dot");
 
 /// A small generator of numbers that are always the same.

@@ -22,6 +22,8 @@ pub mod pipelines {
     }
 }
 
+FLOW::bind! { pub Release = pipelines::release, handlers = (Builtin, handlers::ship)BIND }
+
 pub use FLOW::Builtin;
 
 pub mod handlers {
@@ -81,6 +83,7 @@ fn program(flow: &str, given: Option<&str>) -> String {
     EVERYTHING
         .replace("FLOW", flow)
         .replace("HANDLER", &part(", crate = PATH"))
+        .replace("BIND", &part(", crate = PATH"))
         .replace("SET", &part("(crate = PATH)"))
         .replace("ATTRIBUTE", &part("#[attribute(crate = PATH)]"))
         .replace("OUTCOME", &part("#[outcome(crate = PATH)]"))
@@ -101,6 +104,14 @@ fn builds(package: &Package, program: &str) {
 fn the_plain_name_needs_no_words() {
     let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "plain");
     builds(&package, &program("::orchestra", None));
+}
+
+#[test]
+fn lints_may_be_forbidden() {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "forbidden");
+    let forbids = "#![forbid(dead_code, unreachable_pub, non_camel_case_types, unused, missing_debug_implementations, \
+                   unused_qualifications, elided_lifetimes_in_paths, future_incompatible, rust_2018_idioms)]\n";
+    builds(&package, &format!("{forbids}{}", program("::orchestra", None)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A second opinion on the rules of routing (R1-R8, R10, R11) and of conditions (C1-C5).
 //!
-//! [`reference`] walks a pipeline by the letter of the rules, slowly and plainly; [`conditions`] does the same for
+//! [`mod@reference`] walks a pipeline by the letter of the rules, slowly and plainly; [`conditions`] does the same for
 //! the condition language. Neither calls the router, the conditions or the labels of `orchestra-graph`, so a
 //! mistake there is not repeated here. [`generate`] makes graphs and scripts at random, [`driver`] runs the real
 //! machine by the same scripts, and both give a [`Trace`] that must be equal.

@@ -22,7 +22,7 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
     let loaded = pipelines.load_to_run(&args.file, &args.lints)?;
-    if !(terminal.quiet && !loaded.report.has_errors()) {
+    if !terminal.quiet || loaded.report.has_errors() {
         print_report(
             terminal,
             &loaded.report,

@@ -18,6 +18,12 @@ pub struct CodergenRequest {
 }
 
 /// What a backend gives back.
+///
+/// ```
+/// use orchestra_engine::{CodergenReply, Outcome};
+/// assert_eq!(CodergenReply::from("A poem."), CodergenReply::Text("A poem.".to_owned()));
+/// assert!(matches!(Outcome::fail("no idea").into(), CodergenReply::Outcome(_)));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum CodergenReply {
     /// The response of the model; the stage succeeds, unless it wrote a status file that says otherwise.

@@ -69,6 +69,10 @@ pub trait RunStore: Send + Sync + 'static {
 }
 
 /// A file that the engine keeps for a stage (rule D2).
+///
+/// ```
+/// assert_eq!(orchestra_engine::StageFile::Status.name(), "status.json");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StageFile {
@@ -98,6 +102,17 @@ impl StageFile {
 }
 
 /// A run folder that cannot be written or read.
+///
+/// ```
+/// use orchestra_engine::{FolderStore, RunStore, StoreError};
+/// let place = std::env::temp_dir().join(format!("orchestra-names-{}", std::process::id()));
+/// let store = FolderStore::create(&place)?;
+/// let error = store.stage("../elsewhere", 1).unwrap_err();
+/// assert!(matches!(error, StoreError::BadName { .. }));
+/// assert_eq!(error.code(), "store_bad_name");
+/// # std::fs::remove_dir_all(&place)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -1,7 +1,8 @@
 //! `condition_syntax`: a condition is not one (Attractor 7.2 and 10, rules C1, C2, C5).
 
 use crate::analysis::EdgeCondition;
-use crate::attribute::{Attribute, Key, Known};
+use crate::attribute::{Key, Known};
+use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::condition::{ConditionFault, parse_condition};

@@ -21,8 +21,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         }
         let near = input.near(&node.id);
-        // With statements lost, only a likely misspelling is certain to be a fault.
-        if !input.whole && near.is_none() {
+        if !input.is_surely_undeclared(at) {
             continue;
         }
         for edge in input.analysis.incoming(at) {

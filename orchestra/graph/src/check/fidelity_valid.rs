@@ -1,6 +1,7 @@
 //! `fidelity_valid`: a fidelity mode does not exist (Attractor 5.4 and 7.2).
 
-use crate::attribute::{Attribute, Known};
+use crate::attribute::Known;
+use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::diagnostic::{Diagnostic, Severity, did_you_mean};

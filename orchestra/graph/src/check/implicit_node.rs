@@ -21,7 +21,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         }
         let near = input.near(&node.id);
-        if !input.whole && near.is_none() {
+        if !input.is_surely_undeclared(at) {
             continue;
         }
         let fault = Diagnostic::warning(

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use crate::analysis::Analysis;
-use crate::attribute::{Attribute, Attributes, Key, Known};
+use crate::attribute::{Key, Known};
+use crate::attributes::{Attribute, Attributes};
 use crate::check::outcomes::Outcomes;
 use crate::check::space::Space;
 use crate::condition::Expression;
@@ -218,6 +219,30 @@ impl<'c> Input<'c> {
         let found = did_you_mean(word, declared.map(|node| &*node.id)).and_then(|id| self.graph().find(id));
         known.insert(word.to_owned(), found);
         found
+    }
+
+    /// Whether an undeclared name is one for certain: where statements were lost, its declaration may be among them.
+    pub(crate) fn is_surely_undeclared(&self, at: NodeIndex) -> bool {
+        if self.whole {
+            return true;
+        }
+        let id = self.id(at);
+        if self.near(id).is_none() {
+            return false;
+        }
+        let graph = self.graph();
+        let into = self.analysis.incoming(at).iter();
+        let out = self.analysis.outgoing(at).iter();
+        let into = into.map(|edge| graph.edge(*edge).to_span);
+        let mentions: HashSet<Span> = into.chain(out.map(|edge| graph.edge(*edge).from_span)).collect();
+        let text = self.analysis.source().text();
+        let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+        let words = text.match_indices(id).filter(|(at, _)| {
+            let before = text[..*at].chars().next_back();
+            let after = text[*at + id.len()..].chars().next();
+            !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
+        });
+        words.count() <= mentions.len()
     }
 
     /// Jumps to retry targets, and from misspelt names to what they were probably meant to be.

@@ -1,6 +1,7 @@
 //! `prompt_on_llm_nodes`: a model stage has no instruction (Attractor 7.2).
 
-use crate::attribute::{Attribute, Key, Known, Scope};
+use crate::attribute::{Key, Known, Scope};
+use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::check::unknown_attribute::{self, Suggestion};

@@ -1,6 +1,7 @@
 //! `retry_target_exists`: a jump leads to a node that does not exist (Attractor 7.2).
 
-use crate::attribute::{Attributes, Known};
+use crate::attribute::Known;
+use crate::attributes::Attributes;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
 use crate::diagnostic::{Diagnostic, Severity};

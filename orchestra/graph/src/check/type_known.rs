@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::attribute::{Attribute, Known};
+use crate::attribute::Known;
+use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once, meant};
 use crate::diagnostic::{Diagnostic, Severity, did_you_mean};

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::{Clusters, Face, NodeState, PictureOptions, caption, cluster_label, faces, is_restart, wrap};
-use crate::attribute::{Attributes, Known};
+use crate::attribute::Known;
+use crate::attributes::Attributes;
 use crate::model::{Edge, Graph};
 
 /// Prints a graph as DOT that Graphviz accepts and draws well.

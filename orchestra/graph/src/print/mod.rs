@@ -11,7 +11,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::analysis::Analysis;
-use crate::attribute::{Attributes, Known};
+use crate::attribute::Known;
+use crate::attributes::Attributes;
 use crate::kind;
 use crate::model::{Edge, Graph, NodeIndex};
 use crate::text::Source;

@@ -1,7 +1,9 @@
 //! The pipeline language: text to tokens to a syntax tree, with every fault on the way.
 
+mod attributes;
 pub(crate) mod lexer;
 mod parser;
+mod statements;
 
 pub use lexer::is_identifier;
 pub(crate) use parser::shorten;

@@ -1,0 +1,111 @@
+//! W3 and W5: what a long run and a waiting run hold, counted at the allocator; W7: what a first stage needs.
+//!
+//! `cargo bench -p orchestra-engine --bench memory`; one JSON line a figure.
+
+#![allow(unsafe_code, clippy::expect_used)]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use support::{Noops, chain, circle, engine, print, run, single};
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged; only counters are added.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most that is held beyond what was held before.
+fn most(work: impl FnOnce()) -> f64 {
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    work();
+    (MOST.load(Ordering::Relaxed) - before) as f64
+}
+
+fn main() {
+    let runtime = single();
+    let engine = engine();
+    let turns = [1_000, 10_000].map(|turns| {
+        let pipeline = circle(turns);
+        runtime.block_on(run(&engine, pipeline));
+        most(|| {
+            runtime.block_on(run(&engine, pipeline));
+        })
+    });
+    // What grows is the path, four bytes a stage; its list may double.
+    let path = (turns[1] - turns[0]) / 27_000.0;
+    print(
+        "W3 memory that a stage of a loop adds, path included",
+        "bytes/stage",
+        path,
+        4.0,
+        12.0,
+    );
+
+    const RUNS: usize = 1_000;
+    let pipeline = chain(10, "wait");
+    let waiting = most(|| {
+        runtime.block_on(async {
+            let mut waits = Vec::with_capacity(RUNS);
+            for _ in 0..RUNS {
+                waits.push(
+                    engine
+                        .start_loaded(pipeline, Noops)
+                        .await
+                        .expect("the run starts"),
+                );
+            }
+            let waits: Vec<_> = waits.into_iter().map(|run| run.wait()).collect();
+            tokio::task::yield_now().await;
+            drop(waits);
+        });
+    });
+    // The least: a task that waits for a boxed future and holds its values in a map.
+    let least = most(|| {
+        runtime.block_on(async {
+            let wait = |_| {
+                tokio::spawn(async {
+                    let values = HashMap::from([("value".to_owned(), Value::from(1))]);
+                    let stage: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(std::future::pending());
+                    stage.await;
+                    drop(values);
+                })
+            };
+            let tasks: Vec<_> = (0..RUNS).map(wait).collect();
+            tokio::task::yield_now().await;
+            drop(tasks);
+        });
+    });
+    print(
+        "W5 memory of a waiting run",
+        "bytes",
+        waiting / RUNS as f64,
+        least / RUNS as f64,
+        4_096.0,
+    );
+}

@@ -1,0 +1,401 @@
+//! The run folder: what lies where, what it holds, and what happens when it cannot be written.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use orchestra_engine::{
+    Checkpoint, Engine, FolderStore, Manifest, Outcome, RunError, RunEvent, RunStore, SimulationBackend,
+    StageFile, StartError, StoreError,
+};
+use serde_json::{Value, json};
+use support::{Acts, acts, event_lines, files, json, pipeline, run_in, text};
+
+#[tokio::test]
+async fn the_folder_holds_what_the_specification_says() {
+    let place = tempfile::tempdir().unwrap();
+    let graph = pipeline(
+        "digraph poem { graph [goal=\"A poem\"]; start -> write -> exit; write [prompt=\"Write: $goal\"] }",
+    );
+    let engine = Engine::builder()
+        .backend(SimulationBackend)
+        .runs_dir(place.path())
+        .build()
+        .unwrap();
+    let run = engine
+        .start_loaded(graph, ())
+        .run_id("one")
+        .seed(7)
+        .param("color", "red")
+        .await
+        .unwrap();
+    assert_eq!(run.run_dir(), Some(&*place.path().join("one")));
+    let result = run.wait().await.unwrap();
+    let folder = place.path().join("one");
+    assert_eq!(
+        files(&folder),
+        [
+            "checkpoint.json",
+            "events.jsonl",
+            "manifest.json",
+            "start/status.json",
+            "write/prompt.md",
+            "write/response.md",
+            "write/status.json"
+        ]
+    );
+    assert_eq!(text(folder.join("write/prompt.md")), "Write: A poem");
+    assert_eq!(
+        text(folder.join("write/response.md")),
+        "[Simulated] Response for stage: write"
+    );
+    assert_eq!(
+        json(folder.join("write/status.json")),
+        json!({
+            "outcome": "success",
+            "context_updates": {"last_response": "[Simulated] Response for stage: write"},
+            "notes": "Stage completed: write",
+        })
+    );
+    let mut manifest = json(folder.join("manifest.json"));
+    assert!(manifest["started"].take().as_str().unwrap().ends_with('Z'));
+    assert_eq!(
+        manifest,
+        json!({
+            "schema": "orchestra.manifest/1", "run": "one", "name": "poem", "goal": "A poem", "file": "t.dot",
+            "started": null, "seed": 7, "simulated": false, "engine": env!("CARGO_PKG_VERSION"),
+        })
+    );
+    let mut checkpoint = json(folder.join("checkpoint.json"));
+    assert!(checkpoint["timestamp"].take().as_str().unwrap().ends_with('Z'));
+    assert_eq!(
+        checkpoint,
+        json!({
+            "schema": "orchestra.checkpoint/1", "run": "one", "timestamp": null, "status": "success",
+            "current_node": "exit",
+            "completed_nodes": ["start", "write", "exit"],
+            "node_retries": {},
+            "node_visits": {"exit": 1, "start": 1, "write": 1},
+            "node_outcomes": {
+                "exit": {"status": "success"},
+                "start": {"status": "success"},
+                "write": {"status": "success", "notes": "Stage completed: write"},
+            },
+            "context": {
+                "color": "red", "current_node": "exit", "graph.goal": "A poem",
+                "last_response": "[Simulated] Response for stage: write",
+                "last_stage": "exit", "outcome": "success", "preferred_label": "",
+            },
+            "seed": 7,
+        })
+    );
+    let mut written = serde_json::to_value(&result).unwrap();
+    assert!(written["duration_ms"].take().is_f64());
+    assert_eq!(
+        written,
+        json!({
+            "schema": "orchestra.result/1", "run": "one", "status": "success", "path": ["start", "write", "exit"],
+            "failure_reason": null, "failure": null,
+            "outcomes": {
+                "start": {"status": "success"},
+                "write": {"status": "success", "notes": "Stage completed: write"},
+                "exit": {"status": "success"},
+            },
+            "duration_ms": null, "run_dir": folder.to_string_lossy(),
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_failed_run_tells_so_in_its_checkpoint_and_its_status() {
+    let place = tempfile::tempdir().unwrap();
+    let fails = Acts::new().gives("a", [Outcome::fail("no disk").prefer("Mend").set("x", 1)]);
+    let result = run_in(place.path(), acts("start -> a -> exit"), fails).await;
+    let folder = result.run_dir.unwrap();
+    let checkpoint = json(folder.join("checkpoint.json"));
+    assert_eq!(checkpoint["status"], "fail");
+    assert_eq!(
+        checkpoint["failure"],
+        json!({"code": "stage_failed", "node": "a", "reason": "no disk"})
+    );
+    assert_eq!(
+        checkpoint["node_outcomes"]["a"],
+        json!({"status": "fail", "notes": "no disk"})
+    );
+    assert_eq!(
+        json(folder.join("a/status.json")),
+        json!({
+            "outcome": "fail", "preferred_label": "Mend", "context_updates": {"x": 1}, "failure_reason": "no disk"
+        })
+    );
+}
+
+#[tokio::test]
+async fn earlier_visits_are_moved_aside() {
+    let place = tempfile::tempdir().unwrap();
+    let writes = Acts::new().on("a", |stage| {
+        let folder = stage.stage_dir().unwrap();
+        assert!(!folder.join("mine.txt").exists() && !folder.join("status.json").exists());
+        std::fs::write(folder.join("mine.txt"), stage.visit().to_string()).unwrap();
+        std::future::ready(Outcome::success().set("turn", stage.visit()))
+    });
+    let graph = "start -> a\n a -> exit [condition=\"context.turn=3\"]\n a -> a";
+    let folder = run_in(place.path(), acts(graph), writes).await.run_dir.unwrap();
+    assert_eq!(
+        files(&folder.join("a")),
+        [
+            "mine.txt",
+            "status.json",
+            "visits/1/mine.txt",
+            "visits/1/status.json",
+            "visits/2/mine.txt",
+            "visits/2/status.json"
+        ]
+    );
+    assert_eq!(text(folder.join("a/mine.txt")), "3");
+    assert_eq!(text(folder.join("a/visits/2/mine.txt")), "2");
+}
+
+#[tokio::test]
+async fn a_status_that_a_stage_wrote_is_its_outcome() {
+    let place = tempfile::tempdir().unwrap();
+    let writes = Acts::new().on("a", |stage| {
+        let status = r#"{"status": "fail", "preferred_next_label": "Mend", "notes": "red", "context_updates": {"x": 2}}"#;
+        std::fs::write(stage.stage_dir().unwrap().join("status.json"), status).unwrap();
+        std::future::ready(Outcome::success().set("x", 1).set("y", 1))
+    });
+    let graph = "start -> a\n a -> exit\n a -> mend [condition=\"outcome=fail && preferred_label=Mend\"]\n mend -> exit";
+    let result = run_in(place.path(), acts(graph), writes.clone()).await;
+    assert_eq!(result.path, ["start", "a", "mend", "exit"]);
+    assert_eq!(
+        (result.context.get("x"), result.context.get("y")),
+        (Some(&json!(2)), Some(&json!(1)))
+    );
+    // Without a run folder the contract is the same.
+    assert_eq!(
+        support::run(acts(graph), writes).await.path,
+        ["start", "a", "mend", "exit"]
+    );
+}
+
+#[tokio::test]
+async fn a_status_file_never_turns_a_failure_into_a_success() {
+    let writes = Acts::new().on("a", |stage| {
+        std::fs::write(
+            stage.stage_dir().unwrap().join("status.json"),
+            r#"{"outcome": "success"}"#,
+        )
+        .unwrap();
+        std::future::ready(Outcome::fail("no disk"))
+    });
+    let result = support::run(acts("start -> a -> exit"), writes).await;
+    assert_eq!(result.failure.unwrap().to_string(), "stage `a` failed: no disk");
+}
+
+#[tokio::test]
+async fn a_status_file_that_says_nothing_usable_fails_the_stage() {
+    let writes = Acts::new().on("a", |stage| {
+        std::fs::write(stage.stage_dir().unwrap().join("status.json"), "{}").unwrap();
+        std::future::ready(Outcome::success())
+    });
+    let result = support::run(acts("start -> a -> exit"), writes).await;
+    assert!(
+        result
+            .failure
+            .unwrap()
+            .to_string()
+            .contains("it has no `outcome`")
+    );
+}
+
+#[tokio::test]
+async fn names_of_runs_stay_below_their_folder_and_a_taken_one_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let engine = Engine::builder().runs_dir(place.path()).build().unwrap();
+    let start = |id: &str| {
+        engine
+            .start_loaded(acts("start -> a -> exit"), Acts::new())
+            .run_id(id)
+    };
+    let error = start("../out").await.unwrap_err();
+    assert_eq!(error.code(), "invalid_run_id");
+    start("one").await.unwrap().wait().await.unwrap();
+    let error = start("one").await.unwrap_err();
+    assert!(
+        matches!(error, StartError::Store(StoreError::Occupied { .. })),
+        "{error}"
+    );
+    let exact = place.path().join("exactly/here");
+    let run = start("two").run_dir(&exact).await.unwrap();
+    assert_eq!(run.wait().await.unwrap().run_dir.unwrap(), exact);
+    assert!(exact.join("checkpoint.json").exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn planted_links_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let place = tempfile::tempdir().unwrap();
+    let outside = place.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    symlink(&outside, place.path().join("run")).unwrap();
+    let engine = Engine::builder().build().unwrap();
+    let start = engine
+        .start_loaded(acts("start -> a -> exit"), Acts::new())
+        .run_dir(place.path().join("run"));
+    assert!(matches!(
+        start.await.unwrap_err(),
+        StartError::Store(StoreError::NotPlain { .. })
+    ));
+    // A stage plants a link in the place of the next one's folder, and one as its own status.
+    let target = outside.clone();
+    let plants = Acts::new().on("a", move |stage| {
+        let folder = stage.stage_dir().unwrap();
+        std::fs::write(target.join("secret.json"), r#"{"outcome": "success"}"#).unwrap();
+        symlink(target.join("secret.json"), folder.join("status.json")).unwrap();
+        symlink(&target, folder.parent().unwrap().join("b")).unwrap();
+        std::future::ready(Outcome::success())
+    });
+    let engine = Engine::builder().runs_dir(place.path()).build().unwrap();
+    let graph = acts("start -> a -> b -> exit\n a -> b [condition=\"outcome=fail\"]");
+    let run = engine.start_loaded(graph, plants).run_id("one").await.unwrap();
+    let error = run.wait().await.unwrap_err();
+    assert!(
+        matches!(&error, RunError::Store { source: StoreError::NotPlain { path, .. }, .. } if path.ends_with("b"))
+    );
+    let status = place.path().join("one/a/status.json");
+    assert!(std::fs::symlink_metadata(&status).unwrap().is_file());
+    assert_eq!(json(status)["outcome"], "fail");
+    assert_eq!(files(&outside), ["secret.json"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_a_typed_error() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let engine = Engine::builder().runs_dir(&file).build().unwrap();
+    let error = engine
+        .start_loaded(acts("start -> a -> exit"), Acts::new())
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "store_io");
+    assert!(error.to_string().contains(&*file.to_string_lossy()), "{error}");
+}
+
+/// A store whose n-th write fails.
+struct Faulty {
+    folder: FolderStore,
+    writes: Arc<AtomicUsize>,
+    fails_at: usize,
+}
+
+impl Faulty {
+    fn write(&self) -> Result<(), StoreError> {
+        if self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.fails_at {
+            return Err(StoreError::Io {
+                action: "write",
+                path: PathBuf::from("disk"),
+                source: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl RunStore for Faulty {
+    fn folder(&self) -> &Path {
+        self.folder.folder()
+    }
+    fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        self.write()?;
+        self.folder.manifest(manifest)
+    }
+    fn event(&self, event: &RunEvent) -> Result<(), StoreError> {
+        self.write()?;
+        self.folder.event(event)
+    }
+    fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        self.write()?;
+        self.folder.checkpoint(checkpoint)
+    }
+    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError> {
+        self.write()?;
+        self.folder.stage(node, visit)
+    }
+    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+        self.write()?;
+        self.folder.write(node, file, bytes)
+    }
+    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.write()?;
+        self.folder.read(node, file)
+    }
+    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError> {
+        self.write()?;
+        self.folder.remove(node, file)
+    }
+}
+
+#[tokio::test]
+async fn a_failure_at_any_write_ends_the_run_visibly_and_leaves_the_last_checkpoint() {
+    let graph = pipeline(
+        "digraph t { start -> a -> tool -> exit; tool [shape=parallelogram, tool_command=\"true\"]; a [prompt=x] }",
+    );
+    let graph: orchestra_engine::SharedPipeline = graph.into();
+    let place = tempfile::tempdir().unwrap();
+    let mut failed = 0;
+    for fails_at in 1.. {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let count = writes.clone();
+        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let list = heard.clone();
+        let engine = Engine::builder()
+            .backend(SimulationBackend)
+            .store(move |folder| {
+                let folder = FolderStore::create(folder)?;
+                Ok(Arc::new(Faulty {
+                    folder,
+                    writes: count.clone(),
+                    fails_at,
+                }))
+            })
+            .on_event(move |event| list.lock().unwrap().push(event.kind.name()))
+            .build()
+            .unwrap();
+        let folder = place.path().join(fails_at.to_string());
+        let run = match engine.start_loaded(graph.clone(), ()).run_dir(&folder).await {
+            Ok(run) => run,
+            Err(error) => {
+                assert_eq!((fails_at, error.code()), (1, "store_io"));
+                failed += 1;
+                continue;
+            }
+        };
+        match run.wait().await {
+            Ok(result) if writes.load(Ordering::SeqCst) < fails_at => {
+                assert!(result.is_success(), "{:?}", result.failure);
+                break;
+            }
+            // The stage itself may fail by what it could not read; it is then the run's failure.
+            Ok(result) => assert!(!result.is_success(), "write {fails_at} was lost"),
+            Err(error) => assert_eq!(error.code(), "store_io"),
+        }
+        failed += 1;
+        let last = *heard.lock().unwrap().last().unwrap();
+        assert!(last == "PipelineFailed" || last == "PipelineCompleted", "{last}");
+        if let Ok(text) = std::fs::read_to_string(folder.join("checkpoint.json")) {
+            serde_json::from_str::<Value>(&text).unwrap();
+        }
+        let seqs: Vec<_> = event_lines(&folder)
+            .iter()
+            .map(|event| event["seq"].as_u64().unwrap())
+            .collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    }
+    assert!(failed > 30, "{failed}");
+}

@@ -1,0 +1,183 @@
+//! What the tests of the engine share: pipelines from text, and stages that do what a test says.
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use orchestra_engine::{
+    Engine, EventKind, FieldSpec, FieldType, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome,
+    Registry, RunEvent, RunHandle, RunResult, StageContext, Words,
+};
+use orchestra_graph::{LoadOptions, Pipeline, Source, load};
+use serde_json::Value;
+
+/// A pipeline from a whole text.
+pub(crate) fn pipeline(text: &str) -> Pipeline {
+    let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
+    loaded.pipeline().unwrap_or_else(|| {
+        let faults: Vec<String> = loaded
+            .report
+            .errors()
+            .map(|fault| format!("{}: {}", fault.code, fault.message))
+            .collect();
+        panic!("{faults:#?}\n{text}")
+    })
+}
+
+/// A pipeline of stages of kind `act`, with the edges that a test gives.
+pub(crate) fn acts(edges: &str) -> Pipeline {
+    pipeline(&format!(
+        "digraph t {{\n    node [type=act]\n    start [shape=Mdiamond, type=start]\n    \
+         exit [shape=Msquare, type=exit]\n    {edges}\n}}"
+    ))
+}
+
+type Act = Arc<dyn Fn(StageContext) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
+
+/// Handlers of kind `act`: each node does what the test says, else succeeds.
+#[derive(Clone, Default)]
+pub(crate) struct Acts {
+    acts: HashMap<String, Act>,
+}
+
+impl Acts {
+    pub(crate) fn new() -> Acts {
+        Acts::default()
+    }
+
+    pub(crate) fn on<F>(mut self, node: &str, act: impl Fn(StageContext) -> F + Send + Sync + 'static) -> Acts
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.acts
+            .insert(node.to_owned(), Arc::new(move |stage| Box::pin(act(stage))));
+        self
+    }
+
+    /// The outcomes of a node, one a visit; the last again and again.
+    pub(crate) fn gives(self, node: &str, outcomes: impl IntoIterator<Item = Outcome>) -> Acts {
+        let outcomes: Vec<Outcome> = outcomes.into_iter().collect();
+        self.on(node, move |stage| {
+            let at = (stage.visit() as usize - 1).min(outcomes.len() - 1);
+            std::future::ready(outcomes[at].clone())
+        })
+    }
+
+    pub(crate) fn fails(self, node: &str, reason: &str) -> Acts {
+        self.gives(node, [Outcome::fail(reason)])
+    }
+}
+
+impl Handler for Acts {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        match self.acts.get(stage.node().id()) {
+            Some(act) => act(stage),
+            None => Box::pin(async { Outcome::success() }),
+        }
+    }
+}
+
+const ACT: KindSpec = KindSpec {
+    kind: "act",
+    fields: &[&[FieldSpec {
+        name: "strictness",
+        ty: FieldType::Integer,
+        required: false,
+    }]],
+    words: Words::Open,
+};
+
+impl HandlerSet for Acts {
+    const KINDS: Kinds = Kinds::List(&[ACT]);
+
+    fn register(self, registry: &mut Registry) {
+        registry.add(ACT, Arc::new(self));
+    }
+}
+
+pub(crate) fn engine() -> Engine {
+    Engine::builder().build().unwrap()
+}
+
+pub(crate) async fn start(pipeline: Pipeline, acts: Acts) -> RunHandle {
+    engine().start_loaded(pipeline, acts).await.unwrap()
+}
+
+pub(crate) async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
+    start(pipeline, acts).await.wait().await.unwrap()
+}
+
+/// Runs to the end in a folder.
+pub(crate) async fn run_in(folder: &Path, pipeline: Pipeline, acts: Acts) -> RunResult {
+    let engine = Engine::builder().runs_dir(folder).build().unwrap();
+    let run = engine.start_loaded(pipeline, acts).run_id("one").await.unwrap();
+    run.wait().await.unwrap()
+}
+
+/// An engine that keeps all events in a list.
+pub(crate) fn listening() -> (Engine, Arc<Mutex<Vec<RunEvent>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let list = heard.clone();
+    let engine = Engine::builder()
+        .on_event(move |event| list.lock().unwrap().push(event.clone()))
+        .build()
+        .unwrap();
+    (engine, heard)
+}
+
+/// An event as one short line.
+pub(crate) fn short(event: &RunEvent) -> String {
+    let name = event.kind.name();
+    match &event.kind {
+        EventKind::StageStarted { node, .. }
+        | EventKind::StageCompleted { node, .. }
+        | EventKind::StageFailed { node, .. }
+        | EventKind::CheckpointSaved { node } => format!("{name} {node}"),
+        EventKind::StageLog { node, message } => format!("{name} {node}: {message}"),
+        EventKind::EdgeSelected {
+            from, to: Some(to), ..
+        } => format!("{name} {from} -> {to}"),
+        EventKind::EdgeSelected { from, .. } => format!("{name} {from} -> nowhere"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The files below a folder, in order, with `/` between folders.
+pub(crate) fn files(folder: &Path) -> Vec<String> {
+    fn walk(root: &Path, folder: PathBuf, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(root, path, found);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_string_lossy();
+                found.push(name.replace('\\', "/"));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(folder, folder.to_owned(), &mut found);
+    found.sort();
+    found
+}
+
+pub(crate) fn text(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path.as_ref())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}
+
+pub(crate) fn json(path: impl AsRef<Path>) -> Value {
+    serde_json::from_str(&text(path)).unwrap()
+}
+
+/// The lines of the event file.
+pub(crate) fn event_lines(run_dir: &Path) -> Vec<Value> {
+    let lines = text(run_dir.join("events.jsonl"));
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}

@@ -1,0 +1,289 @@
+//! Tool stages: commands, their environment, their files, their failures.
+#![allow(clippy::unwrap_used, clippy::panic)]
+#![cfg(unix)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use orchestra_engine::{Engine, EngineBuilder, RunResult, RunStatus, Status};
+use serde_json::json;
+use support::{json, pipeline, text};
+
+/// A pipeline of one tool; more attributes of it and more edges may be given.
+fn tool(command: &str, attributes: &str, edges: &str) -> orchestra_graph::Pipeline {
+    let command = command.replace('\\', "\\\\").replace('"', "\\\"");
+    pipeline(&format!(
+        "digraph t {{\n start -> a -> exit\n a [shape=parallelogram, tool_command=\"{command}\"{attributes}]\n {edges} }}"
+    ))
+}
+
+async fn run_with(builder: EngineBuilder, pipeline: orchestra_graph::Pipeline) -> RunResult {
+    let engine = builder.build().unwrap();
+    engine
+        .start_loaded(pipeline, ())
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap()
+}
+
+async fn run(command: &str, attributes: &str) -> RunResult {
+    run_with(Engine::builder(), tool(command, attributes, "")).await
+}
+
+#[tokio::test]
+async fn a_command_that_ends_well_is_a_success_and_its_output_is_in_the_context() {
+    let result = run("echo one; echo 'two words'; echo >&2 aside", "").await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    let context = &result.context;
+    assert_eq!(context.text("tool.output"), "one\ntwo words\n");
+    assert_eq!(context.text("tool.last_line"), "two words");
+    assert_eq!(context.get("tool.exit_code"), Some(&json!(0)));
+    let notes = result.outcomes.get("a").unwrap().notes.clone().unwrap();
+    assert!(notes.starts_with("Tool completed: echo one;"), "{notes}");
+}
+
+#[tokio::test]
+async fn a_command_that_fails_says_its_code_and_its_last_line() {
+    let result = run("echo out; echo >&2 'no such file'; exit 3", "").await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `a` failed: exit code 3: no such file"
+    );
+    assert_eq!(result.context.get("tool.exit_code"), Some(&json!(3)));
+    let result = run("echo 'told on stdout'; exit 1", "").await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `a` failed: exit code 1: told on stdout"
+    );
+    let result = run("exit 7", "").await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `a` failed: exit code 7"
+    );
+    let result = run("kill -9 $$", "").await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `a` failed: killed by signal 9"
+    );
+    assert_eq!(result.context.get("tool.exit_code"), Some(&json!(137)));
+}
+
+#[tokio::test]
+async fn a_failure_can_be_routed_by_its_exit_code() {
+    let graph = tool(
+        "exit 2",
+        "",
+        "a -> b [condition=\"outcome=fail && tool.exit_code=2\"]\n b [shape=parallelogram, tool_command=\"true\"]\n b -> exit",
+    );
+    assert_eq!(
+        run_with(Engine::builder(), graph).await.path,
+        ["start", "a", "b", "exit"]
+    );
+}
+
+#[tokio::test]
+async fn a_command_is_told_its_folders_and_finds_its_prompt() {
+    let place = tempfile::tempdir().unwrap();
+    let graph = tool(
+        r#"test "$(cat "$ORCHESTRA_PROMPT_FILE")" = 'Build $it' && pwd > "$ORCHESTRA_STAGE_DIR/pwd" && echo "$ORCHESTRA_NODE_ID" && ls "$ORCHESTRA_RUN_DIR""#,
+        ", prompt=\"Build $it\"",
+        "",
+    );
+    let work = tempfile::tempdir().unwrap();
+    let builder = Engine::builder().runs_dir(place.path()).working_dir(work.path());
+    let result = run_with(builder, graph).await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    let folder = result.run_dir.unwrap();
+    let output = result.context.text("tool.output");
+    assert!(
+        output.starts_with("a\na\n") && output.contains("manifest.json"),
+        "{output}"
+    );
+    let pwd = text(folder.join("a/pwd"));
+    assert_eq!(
+        std::path::Path::new(pwd.trim()).canonicalize().unwrap(),
+        work.path().canonicalize().unwrap()
+    );
+    assert_eq!(text(folder.join("a/tool_output.txt")), output);
+    assert_eq!(text(folder.join("a/tool_stderr.txt")), "");
+    assert_eq!(
+        json(folder.join("a/status.json"))["context_updates"]["tool.exit_code"],
+        0
+    );
+}
+
+#[tokio::test]
+async fn without_a_run_folder_a_command_has_temporary_ones() {
+    let result = run(
+        r#"test -f "$ORCHESTRA_PROMPT_FILE" && echo "$ORCHESTRA_RUN_DIR""#,
+        "",
+    )
+    .await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    let folder = result.context.text("tool.last_line");
+    assert!(!folder.is_empty() && !std::path::Path::new(&folder).exists());
+}
+
+#[tokio::test]
+async fn a_command_sees_only_variables_that_are_allowed() {
+    // Cargo sets these for the test; no tool may see them unasked.
+    assert!(std::env::var("CARGO_PKG_NAME").is_ok() && std::env::var("CARGO_MANIFEST_DIR").is_ok());
+    let result = run("env", "").await;
+    assert!(!result.context.text("tool.output").contains("CARGO_PKG_NAME"));
+    let result = run(
+        "echo \"$CARGO_PKG_NAME$CARGO_MANIFEST_DIR\"",
+        ", tool_env=\"CARGO_PKG_NAME, NOT_SET\"",
+    )
+    .await;
+    assert_eq!(result.context.text("tool.last_line"), "orchestra-engine");
+    let asked = Engine::builder().inherit_env(["CARGO_PKG_NAME"]);
+    let result = run_with(asked, tool("echo \"$CARGO_PKG_NAME\"", "", "")).await;
+    assert_eq!(result.context.text("tool.last_line"), "orchestra-engine");
+    let graph = tool("echo \"$CARGO_PKG_NAME\"", "", "tool_env=CARGO_PKG_NAME");
+    assert_eq!(
+        run_with(Engine::builder(), graph)
+            .await
+            .context
+            .text("tool.last_line"),
+        "orchestra-engine"
+    );
+    assert!(Engine::builder().inherit_env(["A=B"]).build().is_err());
+}
+
+#[tokio::test]
+async fn the_prompt_reaches_the_shell_only_as_a_file() {
+    let place = tempfile::tempdir().unwrap();
+    let trap = place.path().join("trap");
+    let prompt = format!(
+        ", prompt=\"$(touch {0}); `touch {0}`; '; touch {0}\"",
+        trap.display()
+    );
+    let result = run("cat \"$ORCHESTRA_PROMPT_FILE\"", &prompt).await;
+    assert!(result.context.text("tool.output").contains("touch"));
+    assert!(!trap.exists());
+}
+
+#[tokio::test]
+async fn a_command_may_write_its_own_status() {
+    let write = r#"echo '{"outcome": "needs_review", "preferred_next_label": "Look", "context_updates": {"found": 2}}' > "$ORCHESTRA_STAGE_DIR/status.json"; exit 1"#;
+    let result = run(write, ", outcomes=needs_review").await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(
+        result.outcomes.get("a").unwrap().status,
+        Status::of("needs_review")
+    );
+    assert_eq!(result.context.get("found"), Some(&json!(2)));
+    assert_eq!(result.context.get("tool.exit_code"), Some(&json!(1)));
+    let broken = run("echo nonsense > \"$ORCHESTRA_STAGE_DIR/status.json\"", "").await;
+    assert!(
+        broken
+            .failure
+            .unwrap()
+            .to_string()
+            .contains("status.json that cannot be used")
+    );
+}
+
+#[tokio::test]
+async fn auto_status_fills_in_a_success_where_none_was_written() {
+    let result = run("echo out; exit 4", ", auto_status=true").await;
+    assert!(result.is_success());
+    assert_eq!(result.context.get("tool.exit_code"), Some(&json!(4)));
+    assert_eq!(
+        result.outcomes.get("a").unwrap().notes.as_deref(),
+        Some("auto-status: handler completed without writing status")
+    );
+    let own = run(
+        "echo '{\"outcome\":\"fail\"}' > \"$ORCHESTRA_STAGE_DIR/status.json\"",
+        ", auto_status=true",
+    )
+    .await;
+    assert_eq!(own.status, RunStatus::Fail);
+    let hung = run("sleep 60", ", auto_status=true, timeout=100ms").await;
+    assert_eq!(
+        hung.failure.unwrap().to_string(),
+        "stage `a` failed: timed out after 100ms"
+    );
+}
+
+#[tokio::test]
+async fn a_status_planted_for_a_later_stage_does_not_speak_for_it() {
+    let place = tempfile::tempdir().unwrap();
+    let graph = pipeline(
+        r#"digraph t {
+            start -> a -> b -> exit
+            a [shape=parallelogram, tool_command="mkdir \"$ORCHESTRA_RUN_DIR/b\"; echo '{\"outcome\":\"success\"}' > \"$ORCHESTRA_RUN_DIR/b/status.json\""]
+            b [shape=parallelogram, tool_command="exit 1"]
+        }"#,
+    );
+    let result = run_with(Engine::builder().runs_dir(place.path()), graph).await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `b` failed: exit code 1"
+    );
+}
+
+#[tokio::test]
+async fn output_without_end_is_kept_within_bounds() {
+    let result = run("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end", "").await;
+    let output = result.context.text("tool.output");
+    assert!(
+        output.len() < 70_000 && output.contains("bytes dropped"),
+        "{}",
+        output.len()
+    );
+    assert_eq!(result.context.text("tool.last_line"), "end");
+}
+
+#[tokio::test]
+async fn a_command_that_hangs_and_ignores_term_is_gone_when_the_stage_returns() {
+    let place = tempfile::tempdir().unwrap();
+    let pid = place.path().join("pid");
+    let command = format!(
+        "trap '' TERM; echo $$ > {}; while :; do sleep 1; done",
+        pid.display()
+    );
+    let began = Instant::now();
+    let result = run(&command, ", timeout=300ms").await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `a` failed: timed out after 300ms"
+    );
+    assert!(began.elapsed() < Duration::from_millis(300 + 2_000 + 1_000));
+    assert_eq!(result.context.get("tool.exit_code"), Some(&json!(null)));
+    assert!(!std::path::Path::new("/proc").join(text(&pid).trim()).exists());
+}
+
+#[tokio::test]
+async fn a_cancelled_run_has_ended_its_command_when_it_returns() {
+    let place = tempfile::tempdir().unwrap();
+    let pid = place.path().join("pid");
+    let command = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", pid.display());
+    let engine = Engine::builder().build().unwrap();
+    let run = engine.start_loaded(tool(&command, "", ""), ()).await.unwrap();
+    while !pid.exists() {
+        tokio::task::yield_now().await;
+    }
+    run.cancel("enough");
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Cancelled);
+    assert!(!std::path::Path::new("/proc").join(text(&pid).trim()).exists());
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_run_says_why() {
+    let empty = run(" ", "").await;
+    assert_eq!(
+        empty.failure.unwrap().to_string(),
+        "stage `a` failed: no `tool_command` is given"
+    );
+    let nowhere = Engine::builder().working_dir("/not/there");
+    let told = run_with(nowhere, tool("true", "", ""))
+        .await
+        .failure
+        .unwrap()
+        .to_string();
+    assert!(told.contains("/not/there"), "{told}");
+}

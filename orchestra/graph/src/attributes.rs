@@ -1,0 +1,152 @@
+//! The attributes of the model: typed values with their places.
+
+use std::time::Duration;
+
+use crate::attribute::{Key, Known};
+use crate::text::Span;
+use crate::value::Value;
+
+/// Where an attribute of the model comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It stands on its owner.
+    Explicit,
+    /// It comes from a block of defaults.
+    Default,
+    /// A stylesheet rule set it.
+    Stylesheet,
+    /// A transform set it.
+    Transform,
+}
+
+/// One attribute of the model, with its value in the right type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// The key.
+    pub key: Key,
+    /// The value.
+    pub value: Value,
+    /// Where the key is written.
+    pub key_span: Span,
+    /// Where the value is written.
+    pub value_span: Span,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// The attributes of one owner, in the order in which they were set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    list: Vec<Attribute>,
+}
+
+impl Attributes {
+    /// All attributes.
+    pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
+        self.list.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The attribute of a known key.
+    pub fn get(&self, known: Known) -> Option<&Attribute> {
+        self.list
+            .iter()
+            .find(|attribute| matches!(attribute.key, Key::Known(key) if key == known))
+    }
+
+    /// The attribute of that name or alias.
+    pub fn find(&self, name: &str) -> Option<&Attribute> {
+        match Known::find(name) {
+            Some(known) => self.get(known),
+            None => self.list.iter().find(|attribute| attribute.key.name() == name),
+        }
+    }
+
+    /// Sets an attribute; an earlier one of the same key is replaced and given back.
+    pub fn set(&mut self, attribute: Attribute) -> Option<Attribute> {
+        match self.list.iter_mut().find(|present| present.key == attribute.key) {
+            Some(present) => Some(std::mem::replace(present, attribute)),
+            None => {
+                self.list.push(attribute);
+                None
+            }
+        }
+    }
+
+    /// Adds an attribute whose key is known to be absent.
+    pub(crate) fn push(&mut self, attribute: Attribute) {
+        self.list.push(attribute);
+    }
+
+    /// Removes a known attribute.
+    pub fn remove(&mut self, known: Known) -> Option<Attribute> {
+        let at = self
+            .list
+            .iter()
+            .position(|present| matches!(present.key, Key::Known(key) if key == known))?;
+        Some(self.list.remove(at))
+    }
+
+    /// The text of a known attribute; `None` where it is absent.
+    pub fn text(&self, known: Known) -> Option<&str> {
+        self.get(known).and_then(|attribute| attribute.value.as_str())
+    }
+
+    /// The text of a known attribute, unless it is absent or blank.
+    pub fn filled(&self, known: Known) -> Option<&str> {
+        self.text(known).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The number of a known attribute.
+    pub fn integer(&self, known: Known) -> Option<i64> {
+        match self.get(known)?.value {
+            Value::Integer(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The decimal number of a known attribute.
+    pub fn float(&self, known: Known) -> Option<f64> {
+        match self.get(known)?.value {
+            Value::Float(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether a known attribute is `true`.
+    pub fn flag(&self, known: Known) -> bool {
+        matches!(
+            self.get(known),
+            Some(Attribute {
+                value: Value::Boolean(true),
+                ..
+            })
+        )
+    }
+
+    /// The duration of a known attribute.
+    pub fn duration(&self, known: Known) -> Option<Duration> {
+        match self.get(known)?.value {
+            Value::Duration(duration) => Some(duration),
+            _ => None,
+        }
+    }
+
+    /// The parts of a known attribute that lists words separated by commas.
+    pub fn words(&self, known: Known) -> impl Iterator<Item = &str> {
+        self.text(known)
+            .unwrap_or_default()
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+    }
+}

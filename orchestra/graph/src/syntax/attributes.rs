@@ -1,0 +1,232 @@
+//! Names, strings and attribute lists (rules L2, L4, L5).
+
+use std::borrow::Cow;
+
+use smol_str::SmolStr;
+
+use crate::ast::{Attribute, Identifier};
+use crate::diagnostic::Diagnostic;
+use crate::syntax::lexer::{Kind, Token, decode, is_key};
+use crate::syntax::parser::{Parser, shorten};
+use crate::text::Span;
+use crate::value::Value;
+
+impl<'s> Parser<'s> {
+    /// A word or string as a name; the caller has seen that it is one.
+    pub(super) fn identifier(&mut self) -> Identifier {
+        let token = self.bump();
+        let text = match token.kind {
+            Kind::String => SmolStr::new(self.decode(token)),
+            _ => SmolStr::new(self.slice(token.span)),
+        };
+        self.concatenation();
+        Identifier {
+            text,
+            span: token.span,
+        }
+    }
+
+    pub(super) fn decode(&mut self, token: Token) -> Cow<'s, str> {
+        let (text, unknown) = decode(self.slice(token.span), token.span.start);
+        for span in unknown {
+            let escape = shorten(self.slice(span));
+            let fault = Diagnostic::warning("unknown_escape", format!("`{escape}` is not an escape"), span)
+                .note("the escapes are `\\\"`, `\\n`, `\\t` and `\\\\`; anything else stands as written")
+                .help("write `\\\\` where a backslash is meant");
+            self.fault(fault);
+        }
+        text
+    }
+
+    pub(super) fn concatenation(&mut self) {
+        while self.at(Kind::Plus) {
+            let start = self.bump().span;
+            if matches!(self.token.kind, Kind::String | Kind::Word) {
+                self.bump();
+            }
+            let span = Span::new(start.start, self.behind);
+            self.fault(
+                Diagnostic::error("string_concatenation", "`+` does not join strings here", span)
+                    .note("strings may run over several lines as they are")
+                    .help("write one string"),
+            );
+        }
+    }
+
+    pub(super) fn attribute_lists(&mut self) -> Vec<Attribute> {
+        let mut attributes = Vec::new();
+        while self.at(Kind::LeftBracket) {
+            self.attribute_list(&mut attributes);
+        }
+        attributes
+    }
+
+    pub(super) fn attribute_list(&mut self, attributes: &mut Vec<Attribute>) {
+        let opening = self.bump().span;
+        let mut warned = false;
+        loop {
+            match self.token.kind {
+                Kind::RightBracket => {
+                    self.bump();
+                    return;
+                }
+                Kind::Comma => {
+                    self.expected("an attribute", "remove the comma");
+                    self.bump();
+                    continue;
+                }
+                Kind::Word | Kind::String => {}
+                Kind::End | Kind::RightBrace | Kind::Arrow | Kind::LeftBracket => {
+                    self.unclosed_list(opening);
+                    return;
+                }
+                _ => {
+                    self.expected(
+                        "an attribute",
+                        "attributes are written `[key = value, key = value]`",
+                    );
+                    self.skip_in_list();
+                    continue;
+                }
+            }
+            if self.token.first && matches!(self.peek().kind, Kind::Arrow | Kind::LeftBracket) {
+                self.unclosed_list(opening);
+                return;
+            }
+            match self.attribute(true) {
+                Some(attribute) => attributes.push(attribute),
+                None => self.skip_in_list(),
+            }
+            self.separator(&mut warned);
+        }
+    }
+
+    /// Rule L2: `,` is canonical, `;` and white space are accepted with a warning for each list.
+    pub(super) fn separator(&mut self, warned: &mut bool) {
+        let token = self.token;
+        let (span, replacement, found) = match token.kind {
+            Kind::Comma => {
+                self.bump();
+                return;
+            }
+            Kind::Semicolon => {
+                self.bump();
+                if self.at(Kind::RightBracket) {
+                    return;
+                }
+                (token.span, ",", "`;`")
+            }
+            Kind::Word | Kind::String
+                if !(token.first && matches!(self.peek().kind, Kind::Arrow | Kind::LeftBracket)) =>
+            {
+                (Span::new(self.behind, self.behind), ",", "white space")
+            }
+            _ => return,
+        };
+        if !std::mem::replace(warned, true) {
+            let shown = if span.is_empty() { token.span } else { span };
+            self.fault(
+                Diagnostic::warning(
+                    "attr_separator",
+                    format!("attributes are separated by {found} instead of `,`"),
+                    shown,
+                )
+                .label("expected `,` before this")
+                .help("put a `,` between attributes; `orchestra fmt` does it for the whole file")
+                .fix(span, replacement),
+            );
+        }
+    }
+
+    pub(super) fn unclosed_list(&mut self, opening: Span) {
+        if self
+            .lexer
+            .faults
+            .iter()
+            .any(|fault| fault.code == "unterminated_string")
+        {
+            return;
+        }
+        self.fault(
+            Diagnostic::error(
+                "unterminated_block",
+                "the `[` of this attribute list is never closed",
+                opening,
+            )
+            .label("opened here")
+            .help("add a `]`"),
+        );
+    }
+
+    /// Skips to the next place in a list where an attribute may begin.
+    pub(super) fn skip_in_list(&mut self) {
+        loop {
+            match self.token.kind {
+                Kind::RightBracket | Kind::RightBrace | Kind::End => return,
+                Kind::Comma | Kind::Semicolon => {
+                    self.bump();
+                    return;
+                }
+                Kind::Word if self.token.first => return,
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    pub(super) fn attribute(&mut self, in_list: bool) -> Option<Attribute> {
+        let key = self.identifier();
+        if !is_key(&key.text) {
+            let fault = Diagnostic::error("syntax_error", format!("`{}` is not an attribute key", shorten(&key.text)), key.span)
+                .help("a key is made of letters, digits and `_`, in parts joined by dots, such as `human.default_choice`");
+            self.fault(fault);
+            if !self.at(Kind::Equals) {
+                return None;
+            }
+        }
+        if self.eat(Kind::Equals).is_none() {
+            let name = shorten(&key.text);
+            self.expected(
+                &format!("`=` after `{name}`"),
+                &format!("write `{name}=value`; a flag is written `{name}=true`"),
+            );
+            return None;
+        }
+        let token = self.token;
+        let on_next_line = in_list && token.first && self.peek().kind == Kind::Equals;
+        let value = match token.kind {
+            Kind::Word if !on_next_line => {
+                self.bump();
+                let value = Value::of_word(self.slice(token.span));
+                self.concatenation();
+                value
+            }
+            Kind::String => {
+                self.bump();
+                let text = self.decode(token);
+                self.concatenation();
+                Value::String(text.into())
+            }
+            Kind::Html => {
+                let fault = self.html_label(token);
+                self.fault(fault);
+                self.bump();
+                Value::String("".into())
+            }
+            _ => {
+                self.expected(
+                    &format!("a value for `{}`", shorten(&key.text)),
+                    "a value is a word, a number, a duration such as `15m`, or text in double quotes",
+                );
+                return None;
+            }
+        };
+        let quoted = token.kind == Kind::String;
+        Some(Attribute {
+            key,
+            value,
+            value_span: token.span,
+            quoted,
+        })
+    }
+}

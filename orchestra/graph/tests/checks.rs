@@ -1,0 +1,356 @@
+//! What the checks say together: nothing on sound graphs, one fault for one mistake.
+
+use orchestra_graph::{LoadOptions, Severity, Source, load};
+
+fn codes(text: &str) -> Vec<&'static str> {
+    let loaded = load(Source::new("test.dot", text), &LoadOptions::default());
+    let faults = loaded.report.diagnostics.iter();
+    faults.map(|fault| fault.code).collect()
+}
+
+/// A pipeline around some statements; `a` and `b` are work stages, `d` is a routing node, `h` a human gate.
+fn around(body: &str) -> String {
+    let mut text = String::from("digraph {\nstart [shape=Mdiamond]\nexit [shape=Msquare]\n");
+    let nodes = [
+        ("a", "label=A"),
+        ("b", "label=B"),
+        ("c", "label=C"),
+        ("d", "shape=diamond"),
+        ("h", "shape=hexagon, label=H"),
+        ("f", "label=F, end=fail"),
+    ];
+    let words: Vec<&str> = body.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for (id, attributes) in nodes {
+        let own = format!("{id} [");
+        let declared = body
+            .split([';', '\n', '{'])
+            .any(|part| part.trim().starts_with(&own));
+        if words.contains(&id) && !declared {
+            text.push_str(&format!("{id} [{attributes}]\n"));
+        }
+    }
+    text + body + "\n}"
+}
+
+#[track_caller]
+fn clean(body: &str) {
+    assert_eq!(codes(&around(body)), [""; 0], "{body}");
+}
+
+#[track_caller]
+fn raises(body: &str, expected: &[&str]) {
+    assert_eq!(codes(&around(body)), expected, "{body}");
+}
+
+#[test]
+fn covering_conditions_raise_nothing() {
+    // A work stage's failure needs no edge, and success and fail are all that it gives by itself.
+    clean("start -> a; a -> exit [condition=\"outcome=success\"]");
+    clean("start -> a; a -> exit [condition=\"outcome=success\"]; a -> a [condition=\"outcome=fail\"]");
+    clean("start -> a; a -> exit [condition=\"outcome!=fail\"]; a -> a [condition=\"outcome=fail\"]");
+    clean("start -> a -> d; d -> exit [condition=\"outcome=success\"]; d -> a [condition=\"outcome=fail\"]");
+    clean(
+        "start -> a -> d; d -> exit [condition=\"outcome=success\"]; d -> a [condition=\"outcome!=success\"]",
+    );
+    // The failure never comes to the routing node.
+    clean(
+        "start -> a; a -> d [condition=\"outcome=success\"]; a -> f [condition=\"outcome=fail\"]; d -> exit [condition=\"outcome=success\"]",
+    );
+    clean(
+        "start -> a; a -> d; a -> f [condition=\"outcome=fail\"]; d -> exit [condition=\"outcome=success\"]",
+    );
+    // Other keys, each with its opposite.
+    clean(
+        "start -> a; a -> exit [condition=\"context.x=1\"]; a -> b [condition=\"context.x!=1\"]; b -> exit",
+    );
+    clean("start -> a; a -> exit [condition=\"context.x\"]; a -> b [condition=\"!context.x\"]; b -> exit");
+    clean(
+        "start -> a; a -> exit [condition=\"context.x matches y\"]; a -> b [condition=\"!(context.x matches y)\"]; b -> exit",
+    );
+    clean(
+        "start -> a; a -> exit [condition=\"context.n<3\"]; a -> b [condition=\"!(context.n<3)\"]; b -> exit",
+    );
+    clean(
+        "start -> a; a -> exit [condition=\"outcome=success && context.x=1\"]; a -> b [condition=\"outcome=success && context.x!=1\"]; b -> exit",
+    );
+    // Declared words are what the stage gives.
+    clean(
+        "start -> a; a [label=A, outcomes=\"yes,no\"]; a -> exit [condition=\"outcome=yes\"]; a -> b [condition=\"outcome=no\"]; b -> exit",
+    );
+    clean(
+        "start -> a -> d; a [label=A, outcomes=\"yes\"]; d -> exit [condition=\"outcome=yes\"]; d -> f [condition=\"outcome=fail\"]",
+    );
+    // A person answers with one of the choices.
+    clean(
+        "start -> h; h -> exit [label=Yes, condition=\"preferred_label=Yes\"]; h -> f [label=No, condition=\"preferred_label=No\"]",
+    );
+    clean(
+        "start -> h -> d; d -> exit [condition=\"human.gate.selected=Y\"]; d -> f [condition=\"human.gate.selected=N\"]",
+    );
+    // Too much to enumerate.
+    let many: String = (0..30)
+        .map(|key| {
+            format!("a -> exit [condition=\"context.k{key} contains x && outcome=success\", label=l{key}];")
+        })
+        .collect();
+    clean(&format!("start -> a; {many}"));
+}
+
+#[test]
+fn gaps_in_conditions_are_named() {
+    let gap = ["non_exhaustive_conditions"];
+    raises("start -> a; a -> exit [condition=\"outcome=fail\"]", &gap);
+    raises("start -> a -> d; d -> exit [condition=\"outcome=success\"]", &gap);
+    raises(
+        "start -> a; a -> exit [condition=\"context.x=1\"]; a -> b [condition=\"context.x=2\"]; b -> exit",
+        &gap,
+    );
+    raises(
+        "start -> a; a [label=A, allow_partial=true]; a -> exit [condition=\"outcome=success\"]",
+        &gap,
+    );
+    raises(
+        "start -> a; a [label=A, outcomes=\"yes,no\"]; a -> exit [condition=\"outcome=yes\"]",
+        &gap,
+    );
+    raises(
+        "start -> a; a -> exit [condition=\"context.n<3\"]; a -> b [condition=\"context.n>=3\"]; b -> exit",
+        &gap,
+    );
+    let loaded = load(
+        Source::new(
+            "a.dot",
+            around(
+                "start -> a -> d; d -> exit [condition=\"outcome=success && context.ok=yes\"]; d -> a [condition=\"outcome=fail\"]",
+            ),
+        ),
+        &LoadOptions::default(),
+    );
+    let message = "no edge of `d` is taken when the outcome is `success` and `context.ok` is missing";
+    assert_eq!(loaded.report.diagnostics[0].message, message);
+}
+
+#[test]
+fn only_edges_that_never_win_are_shadowed() {
+    let shadowed = ["shadowed_edge"];
+    raises("start -> a; a -> b; a -> b; b -> exit", &shadowed);
+    raises(
+        "start -> a; a -> exit [condition=\"outcome=success\"]; a -> b [condition=\"outcome=success\", weight=-1]; b -> exit",
+        &shadowed,
+    );
+    raises(
+        "start -> a; a -> b [condition=\"context.n>5\", weight=1]; a -> exit [condition=\"context.n>9\"]; a -> c; b -> exit; c -> exit",
+        &["shadowed_edge"],
+    );
+    raises(
+        "graph [routing=first_match]; start -> a; a -> exit; a -> b [condition_type=success]; b -> exit",
+        &shadowed,
+    );
+    // A label, a suggestion or a weight may still choose them.
+    clean("start -> a; a -> b; a -> exit; b -> exit");
+    clean("start -> a; a -> b [label=One]; a -> b [label=Two]; b -> exit");
+    clean("start -> a; a -> b; a -> b [weight=1, label=Two]; b -> exit");
+    clean(
+        "start -> a; a -> exit [condition=\"context.n>9\", weight=1]; a -> b [condition=\"context.n>5\"]; a -> b; b -> exit",
+    );
+    clean("start -> a; a -> exit [condition=\"outcome=success\"]; a -> b; b -> exit");
+    clean("start -> p; p [shape=component]; p -> a; p -> a; a -> exit");
+    clean("graph [routing=first_match]; start -> a; a -> b [condition_type=success]; a -> exit; b -> exit");
+}
+
+#[test]
+fn one_mistake_is_one_fault() {
+    // No start: nothing is called unreachable.
+    assert_eq!(
+        codes("digraph { a [label=A]; b [label=B]; exit [shape=Msquare]; a -> b -> exit }"),
+        ["start_node"]
+    );
+    // No exit: the last node is not called a dead end, nor unknown.
+    assert_eq!(
+        codes("digraph { start [shape=Mdiamond]; a [label=A]; start -> a }"),
+        ["terminal_node"]
+    );
+    assert_eq!(
+        codes("digraph { start [shape=Mdiamond]; a [label=A]; start -> a -> Exit }"),
+        ["terminal_node"]
+    );
+    assert_eq!(
+        codes("digraph { start [shape=mdiamond]; exit [shape=Msquare]; a [label=A]; start -> a -> exit }"),
+        ["type_known"]
+    );
+    // A misspelt target: what lies behind the right one is not called unreachable.
+    let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; sign [label=S]; start -> buidl; build -> sign -> exit }";
+    assert_eq!(codes(text), ["edge_target_exists"]);
+    let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; undo [label=U]; start -> build -> exit; build [retry_target=udno]; undo -> build }";
+    assert_eq!(codes(text), ["retry_target_exists"]);
+    // A misspelt source.
+    let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; sign [label=S]; start -> build; buidl -> sign; build -> exit }";
+    assert_eq!(codes(text), ["reachability"]);
+    // Of an unreachable chain and of an unreachable loop only the beginning.
+    raises("start -> exit; a -> b -> c -> exit", &["reachability"]);
+    raises("start -> exit; a -> b -> a; b -> c; c -> exit", &["reachability"]);
+    // A start that leads nowhere.
+    raises("a -> exit; start", &["reachability"]);
+    // A loop without a way out, and what leads into it.
+    raises(
+        "start -> a -> b -> c -> b; a -> exit [condition=\"outcome=skipped\"]",
+        &["no_path_to_exit"],
+    );
+    // Names that differ in case.
+    assert_eq!(
+        codes(
+            "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B]; start -> build; Build -> exit; build -> Build }"
+        ),
+        ["node_id_case_clash"]
+    );
+    // A word that nobody declares: not also a gap.
+    raises(
+        "start -> a; a -> exit [condition=\"outcome=ok\"]; a -> b [condition=\"outcome=fail\"]; b -> exit",
+        &["unknown_outcome"],
+    );
+    // A branch that leads nowhere is not also a dead end.
+    raises(
+        "p [shape=component]; start -> p; p -> a; p -> b; a -> exit",
+        &["parallel_no_join"],
+    );
+    // One key on a whole block.
+    raises(
+        "subgraph { node [thread_id=t]; a [label=A]; b [label=B] }; start -> a -> b -> exit",
+        &["thread_id_without_full_fidelity"],
+    );
+    clean(
+        "subgraph { node [thread_id=t]; a [label=A, fidelity=full]; b [label=B] }; start -> a -> b -> exit",
+    );
+    // A chain carries its attributes twice.
+    raises(
+        "start -> a -> b -> exit [condition=\"outcme=success\"]",
+        &["condition_syntax"],
+    );
+}
+
+#[test]
+fn lost_statements_do_not_cause_further_faults() {
+    let text = "digraph { start [shape=Mdiamond]\nexit [shape=Msquare]\nbuild1 [label=A\nbuild2 [label=B]\nstart -> build1 -> build2 -> exit }";
+    assert_eq!(codes(text), ["unterminated_block"]);
+    let text = "digraph { start [shape=Mdiamond]\nexit [shape=Msquare]\nbuild ] label=A\nsign [label=B]\nstart -> build -> sgin -> exit }";
+    assert_eq!(codes(text), ["syntax_error", "implicit_node"]);
+}
+
+#[test]
+fn several_mistakes_come_in_one_report_beside_the_graph() {
+    let text = "digraph { start [shape=Mdiamond]; exit [shape=Msquare]; build [label=B, timeout=soon]; test [label=T]\n\
+        start -> buidl; build -> test -> exit [condition=\"outcme=success\"] }";
+    let loaded = load(Source::new("typos.dot", text), &LoadOptions::default());
+    let found: Vec<_> = loaded.report.errors().map(|fault| fault.code).collect();
+    assert_eq!(
+        found,
+        ["attribute_type", "edge_target_exists", "condition_syntax"]
+    );
+    assert_eq!((loaded.graph.nodes.len(), loaded.graph.edges.len()), (5, 3));
+}
+
+#[test]
+fn the_exit_and_start_may_be_circles_or_named() {
+    clean("start -> a -> exit");
+    assert_eq!(
+        codes("digraph { s [shape=circle]; e [shape=doublecircle]; w [label=W]; s -> w -> e }"),
+        [""; 0]
+    );
+    assert_eq!(codes("digraph { Start -> w -> end; w [label=W] }"), [""; 0]);
+    assert_eq!(
+        codes("digraph { start [shape=circle]; w [shape=circle, label=W]; start -> w -> end }"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn goal_gates_in_the_way_are_told_from_those_beside_it() {
+    let graph = "graph [retry_target=a]\n";
+    clean(&format!(
+        "{graph} start -> a -> exit; a [label=A, goal_gate=true]"
+    ));
+    clean(&format!(
+        "{graph} b [label=B, goal_gate=true]; start -> a -> b -> exit; a -> c -> b; b -> a [condition=\"outcome=fail\"]"
+    ));
+    clean(&format!(
+        "{graph} p [shape=component]; a [label=A, goal_gate=true]; start -> p; p -> a -> j; p -> b -> j; j [shape=tripleoctagon]; j -> exit"
+    ));
+    raises(
+        &format!("{graph} b [label=B, goal_gate=true]; start -> a -> b -> exit; a -> c -> exit"),
+        &["goal_gate_bypass"],
+    );
+    raises(
+        &format!("{graph} b [label=B, goal_gate=true]; start -> a -> c -> exit; a -> b -> c"),
+        &["goal_gate_bypass"],
+    );
+}
+
+#[test]
+fn failures_that_would_end_as_successes_are_noted() {
+    clean("start -> a -> exit");
+    clean("start -> a -> d; d -> b [condition=\"outcome=fail\"]; d -> exit; b -> exit");
+    raises(
+        "start -> a -> d; d -> b [condition=\"context.x=1\"]; d -> exit; b -> exit",
+        &["success_only_into_exit"],
+    );
+    raises(
+        "start -> a -> exit; a [label=A, auto_status=true]",
+        &["success_only_into_exit"],
+    );
+    raises(
+        "graph [on_failure=route]; start -> a -> exit",
+        &["success_only_into_exit"],
+    );
+    clean("graph [on_failure=route]; start -> a -> exit; a [label=A, on_failure=fail]");
+}
+
+#[test]
+fn choices_of_a_gate_need_keys_of_their_own() {
+    let twice = ["duplicate_choice_key"];
+    raises(
+        "start -> h; h -> exit [label=\"[Y] Yes\"]; h -> f [label=\"y) Perhaps\"]",
+        &twice,
+    );
+    raises(
+        "start -> h; h -> exit [label=Approve]; h -> f [label=Abort]",
+        &twice,
+    );
+    clean("start -> h; h -> exit; h -> f");
+    clean("start -> h; h -> exit [label=Approve]; h -> f [label=\"anything else\", freeform=true]");
+    clean("start -> h; h -> exit [label=Fine]; h -> f [condition=\"outcome=fail\"]");
+    clean(
+        "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=Ok, condition=\"context.x!=1\"]; a -> exit",
+    );
+    for choice in ["Y", "y", "yes", "[Y] Yes", "exit", "YES"] {
+        clean(&format!(
+            "h [shape=hexagon, label=H, human.default_choice=\"{choice}\"]; start -> h; h -> exit [label=\"[Y] Yes\"]; h -> f [label=\"[N] No\"]"
+        ));
+    }
+}
+
+#[test]
+fn severities_are_as_listed() {
+    let loaded = load(
+        Source::new("a.dot", around("start -> aux -> exit; aux [label=A]")),
+        &LoadOptions::default(),
+    );
+    assert_eq!(loaded.report.diagnostics[0].severity, Severity::Warning);
+}
+
+#[test]
+fn kinds_of_the_program_are_known() {
+    let text = around("a [type=\"acme.deploy\", label=A]; start -> a -> exit");
+    assert_eq!(codes(&text), [""; 0]);
+    let with = |kinds: &[&str]| {
+        let options = LoadOptions {
+            kinds: Some(kinds.iter().map(|kind| (*kind).to_owned()).collect()),
+            ..LoadOptions::default()
+        };
+        load(Source::new("a.dot", &*text), &options).report.diagnostics
+    };
+    assert!(with(&["acme.deploy"]).is_empty());
+    assert_eq!(
+        with(&["acme.delpoy"])[0].help.as_deref(),
+        Some("did you mean `acme.delpoy`?")
+    );
+}

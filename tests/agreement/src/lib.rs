@@ -1,0 +1,1 @@
+//! Compiled and loaded pipelines give the same traces; see `tests/agreement.rs`.

@@ -1,0 +1,57 @@
+//! 10,000 runs: the compiled form, the loaded form and the reference interpreter say the same.
+
+#![allow(deprecated, clippy::unwrap_used, clippy::panic)]
+
+use orchestra_oracle_tests::{generate, load_pipeline, random::Random, reference, trace_of};
+
+include!("../cases.rs");
+include!(concat!(env!("OUT_DIR"), "/pipelines.rs"));
+
+/// How many scripts each pipeline is run by.
+const SCRIPTS: usize = 40;
+
+#[test]
+fn compiled_and_loaded_pipelines_and_the_reference_agree() {
+    let compiled = compiled();
+    assert_eq!(compiled.len(), GRAPHS);
+    assert!(compiled.iter().all(|(seed, _)| *seed >= FIRST_SEED));
+    let mut runs = 0;
+    for (seed, compiled) in compiled {
+        let mut random = Random::new(seed);
+        let graph = generate::graph(&mut random);
+        let loaded = std::sync::Arc::new(load_pipeline(&graph.dot()).unwrap());
+        for _ in 0..SCRIPTS {
+            let script = generate::script(&mut random, &graph);
+            let expected = reference::run(&graph, &script);
+            let by_closures = trace_of(compiled, &script);
+            let by_trees = trace_of(loaded.clone(), &script);
+            assert_eq!(by_closures, by_trees, "seed {seed}\n{}\n{script:?}", graph.dot());
+            assert_eq!(by_closures, expected, "seed {seed}\n{}\n{script:?}", graph.dot());
+            runs += 1;
+        }
+    }
+    assert_eq!(runs, GRAPHS * SCRIPTS);
+}
+
+#[test]
+fn a_compiled_table_equals_the_loaded_one_but_for_the_tests_of_its_conditions() {
+    for (seed, compiled) in compiled() {
+        let loaded = load_pipeline(&generate::graph(&mut Random::new(seed)).dot()).unwrap();
+        assert_eq!(compiled.nodes, loaded.nodes, "seed {seed}");
+        assert_eq!(compiled.edges, loaded.edges, "seed {seed}");
+        assert_eq!(compiled.attributes, loaded.attributes, "seed {seed}");
+        assert_eq!(compiled.kinds, loaded.kinds, "seed {seed}");
+        assert_eq!(compiled.settings, loaded.settings, "seed {seed}");
+        assert_eq!(
+            (compiled.start, compiled.exit),
+            (loaded.start, loaded.exit),
+            "seed {seed}"
+        );
+        let conditions = |pipeline: &orchestra::graph::Pipeline| {
+            let rows = pipeline.conditions.iter();
+            rows.map(|row| (row.text.to_string(), row.keys.to_vec()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(conditions(compiled), conditions(&loaded), "seed {seed}");
+    }
+}
