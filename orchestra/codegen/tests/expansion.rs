@@ -60,7 +60,7 @@ fn memory() -> Memory {
             ("/work/package/src/flows/beside.dot", "digraph { start -> exit }"),
             (
                 "/work/package/src/wrong.dot",
-                "digraph wrong { start -> Buidl; start -> Build; Build -> exit }",
+                "digraph wrong { start -> Buidl; start -> Build; Build [prompt=b]; Build -> exit }",
             ),
             ("/work/package/huge.dot", "HUGE"),
         ]),

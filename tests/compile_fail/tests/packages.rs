@@ -107,11 +107,14 @@ fn the_plain_name_needs_no_words() {
 }
 
 #[test]
-fn lints_may_be_forbidden() {
-    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "forbidden");
-    let forbids = "#![forbid(dead_code, unreachable_pub, non_camel_case_types, unused, missing_debug_implementations, \
-                   unused_qualifications, elided_lifetimes_in_paths, future_incompatible, rust_2018_idioms)]\n";
-    builds(&package, &format!("{forbids}{}", program("::orchestra", None)));
+fn lints_that_are_off_by_default_may_be_denied() {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "denied");
+    let denied = "#![deny(future_incompatible, nonstandard_style, rust_2018_idioms, unused, \
+                  missing_debug_implementations, single_use_lifetimes, trivial_casts, unreachable_pub, \
+                  unnameable_types, unused_lifetimes, unused_qualifications, variant_size_differences)]\n";
+    let program = program("::orchestra", None).replace("pub struct", "#[derive(Debug)]\n    pub struct");
+    let program = program.replace("pub enum", "#[derive(Debug)]\n    pub enum");
+    builds(&package, &format!("{denied}{program}"));
 }
 
 #[test]
