@@ -75,7 +75,7 @@ impl Package {
         let name = self.folder.file_name().expect("a name").to_string_lossy();
         self.write(
             "Cargo.toml",
-            &format!(
+            format!(
                 "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
                  [dependencies]\n{dependencies}\n"
             ),
