@@ -56,14 +56,10 @@ impl Code {
         self
     }
 
-    /// A documentation comment of one line.
+    /// A documentation comment of one line without signs that end it.
     pub(crate) fn doc(&mut self, text: &str) -> &mut Code {
         self.text.push_str("\n/// ");
-        let shown = text
-            .chars()
-            .take(200)
-            .map(|c| if c.is_control() { ' ' } else { c });
-        self.text.extend(shown);
+        self.text.push_str(text);
         self.text.push('\n');
         self
     }

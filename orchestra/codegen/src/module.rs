@@ -4,6 +4,7 @@ use orchestra_graph::table::{Pipeline, Stage};
 use orchestra_graph::{NodeIndex, accelerator_key, is_drawing_attribute, kind};
 
 use crate::code::{Code, type_of, value};
+use crate::docs::plain;
 use crate::names::{Taken, pascal, screaming};
 use crate::table;
 
@@ -88,7 +89,7 @@ fn nodes(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     code.push("pub mod nodes{");
     for (at, variant) in variants.iter().enumerate() {
         let stage = pipeline.stage(NodeIndex(at as u32));
-        code.doc(&format!("`{}`: {}", stage.id(), stage.label()));
+        code.doc(&format!("{}: {}", plain(stage.id()), plain(stage.label())));
         code.push("pub enum ").push(variant).push("{}");
         constants(code, stage, variant);
     }
@@ -163,10 +164,14 @@ struct Answer {
 }
 
 fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) {
-    code.doc(&format!("The answers of `{}`: {}", stage.id(), stage.label()));
+    code.doc(&format!(
+        "The answers of {}: {}",
+        plain(stage.id()),
+        plain(stage.label())
+    ));
     code.push("pub enum ").push(name).push("{");
     for answer in answers {
-        code.doc(&answer.label);
+        code.doc(&plain(&answer.label));
         code.push(&answer.variant).push(",");
     }
     // Two small impls and a table a gate: derives and methods of its own would cost ten times as much to compile.

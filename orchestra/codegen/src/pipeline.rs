@@ -269,7 +269,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
     quote! {
         #(#attributes)*
         #[doc = #docs]
-        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all)]
+        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all, rustdoc::all)]
         #visibility mod #name {
             use #inside as __orchestra;
             #body

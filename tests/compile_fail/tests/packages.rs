@@ -10,7 +10,7 @@ pub mod pipelines {
         CRATE
         /// Asks, then ships.
         pub mod release = digraph release {
-            goal = "Ship it"
+            goal = "Ship it [now] <b> https://example.org `x`"
             start -> ask
             ask [shape=hexagon, label="Ship it?"]
             ask -> ship [label="[Y] Yes"]
