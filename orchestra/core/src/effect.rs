@@ -8,7 +8,18 @@ use crate::context::Context;
 use crate::failure::RunFailure;
 use crate::outcome::Outcome;
 
-/// The name of an effect, derived from its place in the run and never counted (architecture 6).
+/// The name of an effect, derived from its place in the run and never counted.
+///
+/// ```
+/// use orchestra_core::{Context, Effect, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut effects = Vec::new();
+/// let machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
+/// let Some(Effect::RunNode { id, .. }) = effects.last() else { panic!("the first stage is to run") };
+/// assert_eq!(id.name(machine.pipeline()), "build#1/1");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EffectId {
     /// The node.
@@ -20,7 +31,7 @@ pub struct EffectId {
 }
 
 impl EffectId {
-    /// The name as text, such as `build#2/1`.
+    /// The name as text, such as `build#2/1`; the node is left out where the pipeline does not have it.
     pub fn name(&self, pipeline: &Pipeline) -> String {
         format!(
             "{}#{}/{}",
@@ -31,7 +42,23 @@ impl EffectId {
     }
 }
 
-/// What the driver must do.
+/// What the driver must do, in the order given.
+///
+/// ```
+/// use orchestra_core::{Context, Effect, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { goal=ship; start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut effects = Vec::new();
+/// Machine::start(pipeline, Context::new(), 0, &mut effects);
+/// for effect in effects {
+///     match effect {
+///         Effect::RunNode { context, .. } => assert_eq!(context.text("graph.goal"), "ship"),
+///         Effect::Observe(_) => {}
+///         other => panic!("nothing else is due yet: {other:?}"),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Effect {
@@ -56,7 +83,19 @@ pub enum Effect {
     },
 }
 
-/// What has happened.
+/// What has happened; the driver tells it to [`Machine::on`](crate::Machine::on).
+///
+/// ```
+/// use orchestra_core::{Context, Effect, Event, Machine, RunFailure};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut effects = Vec::new();
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
+/// machine.on(Event::CancelRequested { reason: "a new version".to_owned() }, &mut effects);
+/// let Some(Effect::Finish { failure: Some(failure) }) = effects.last() else { panic!("the run is to end") };
+/// assert_eq!(failure.code(), "cancelled");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -79,7 +118,20 @@ pub enum Event {
     },
 }
 
-/// Something that an observer may want to know.
+/// Something that an observer may want to know (Attractor 9.6).
+///
+/// ```
+/// use orchestra_core::{Context, Effect, Machine, Observation};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut effects = Vec::new();
+/// Machine::start(pipeline, Context::new(), 0, &mut effects);
+/// let started = effects.iter().filter(|effect| {
+///     matches!(effect, Effect::Observe(Observation::StageStarted { .. }))
+/// });
+/// assert_eq!(started.count(), 2, "the start, and the stage behind it");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Observation {

@@ -1,4 +1,4 @@
-//! Why a run failed.
+//! Why a run failed (rules R3 to R11).
 
 use std::fmt;
 use std::time::Duration;
@@ -7,6 +7,15 @@ use orchestra_graph::format_duration;
 use serde::{Deserialize, Serialize};
 
 /// Why a run failed.
+///
+/// ```
+/// use orchestra_core::RunFailure;
+/// let failure = RunFailure::MaxVisits { node: "mend".to_owned(), limit: 3, attribute: "max_visits".to_owned() };
+/// assert_eq!((failure.code(), failure.node()), ("max_visits", Some("mend")));
+/// assert!(failure.to_string().starts_with("exceeded max_visits: node `mend`"));
+/// assert_eq!(serde_json::to_value(&failure)?["limit"], 3);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! The state machine: what comes next, and nothing else. No I/O, no clock, no chance (architecture 6).
+//! The state machine: what comes next, and nothing else. No I/O, no clock, no chance.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,6 +15,17 @@ use crate::outcome::{FailureCategory, Outcome, Status};
 use crate::state::{Failing, NodeOutcome, Phase, State};
 
 /// A pipeline that many runs share: constant data of the program, or loaded.
+///
+/// ```
+/// use orchestra_core::{Context, Machine, SharedPipeline};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let shared = SharedPipeline::from(pipeline);
+/// let runs: Vec<Machine> =
+///     (0..2).map(|seed| Machine::start(shared.clone(), Context::new(), seed, &mut Vec::new())).collect();
+/// assert_eq!(runs[1].pipeline().nodes.as_ptr(), shared.nodes.as_ptr(), "nothing was copied");
+/// ```
 #[derive(Clone, Debug)]
 pub enum SharedPipeline {
     /// Constant data of the program.
@@ -52,7 +63,7 @@ impl From<Arc<Pipeline>> for SharedPipeline {
     }
 }
 
-/// The run of a pipeline. Events go in, effects come out; the same events always give the same effects.
+/// The run of a pipeline (Attractor 3.2). Events go in, effects come out; the same events always give the same effects.
 ///
 /// ```
 /// use orchestra_core::{Context, Effect, Event, Machine, Outcome};
@@ -74,7 +85,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts a run: the graph's attributes are mirrored into the context as `graph.*`, and the first effects given.
+    /// Starts a run: the graph's attributes are mirrored into the context as `graph.*` (Attractor 5.1), and the first
+    /// effects given. The seed is that of every chance in the run.
     pub fn start(
         pipeline: impl Into<SharedPipeline>,
         context: Context,
@@ -173,7 +185,7 @@ impl<'a> Step<'a> {
             }
             let id = EffectId {
                 node,
-                visit: self.state.visits[node.at()],
+                visit: self.state.visits.get(node.at()).copied().unwrap_or_default(),
                 attempt: 1,
             };
             let index = self.state.begun;
@@ -211,7 +223,12 @@ impl<'a> Step<'a> {
     /// Counts a visit, unless it is one too many (rule R10).
     fn visit(&mut self, stage: Stage<'_>) -> Option<RunFailure> {
         let row = stage.row();
-        let visits = &mut self.state.visits[stage.index().at()];
+        let Some(visits) = self.state.visits.get_mut(stage.index().at()) else {
+            // Only a table made by hand can lead to a node that it does not have.
+            return Some(RunFailure::DeadEnd {
+                node: row.id.to_string(),
+            });
+        };
         let (limit, attribute) = match row.max_visits {
             Some(limit) => (limit, "max_visits"),
             None => (self.pipeline.settings.max_node_visits, "max_node_visits"),
@@ -315,8 +332,11 @@ impl<'a> Step<'a> {
 
     /// Keeps a stage's outcome for the record; a skipped stage leaves none (Attractor 5.2).
     fn record(&mut self, node: NodeIndex, status: Status, notes: Option<String>) {
-        if status != Status::Skipped {
-            self.state.outcomes[node.at()] = Some(NodeOutcome { status, notes });
+        if status == Status::Skipped {
+            return;
+        }
+        if let Some(outcome) = self.state.outcomes.get_mut(node.at()) {
+            *outcome = Some(NodeOutcome { status, notes });
         }
     }
 
@@ -407,7 +427,12 @@ impl<'a> Step<'a> {
     /// Refuses to go back in first-match routing, unless the edge allows it (rule R11).
     fn revisit(&mut self, at: EdgeIndex) -> Option<RunFailure> {
         let edge = self.pipeline.edge(at);
-        if self.pipeline.settings.routing != Routing::FirstMatch || self.state.visits[edge.to.at()] == 0 {
+        let visited = self
+            .state
+            .visits
+            .get(edge.to.at())
+            .is_some_and(|visits| *visits > 0);
+        if self.pipeline.settings.routing != Routing::FirstMatch || !visited {
             return None;
         }
         let id = |node: NodeIndex| self.pipeline.stage(node).id().to_owned();
@@ -548,6 +573,18 @@ mod tests {
             assert_eq!(state.context.text("outcome"), "success");
             assert_eq!(state.context.text("last_stage"), "exit");
         }
+    }
+
+    #[test]
+    fn a_table_that_leads_nowhere_ends_the_run_and_does_not_panic() {
+        let mut table = Pipeline::clone(&pipeline("digraph { start -> exit }"));
+        table.start = NodeIndex(9);
+        let mut effects = Vec::new();
+        Machine::start(table, Context::new(), 0, &mut effects);
+        let Some(Effect::Finish { failure }) = effects.last() else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(*failure, Some(RunFailure::DeadEnd { node: String::new() }));
     }
 
     #[test]

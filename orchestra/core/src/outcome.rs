@@ -8,6 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// How a stage ended (Attractor 5.2, rule C4).
+///
+/// ```
+/// use orchestra_core::Status;
+/// assert_eq!(Status::of("partial_success"), Status::PartialSuccess);
+/// assert!(Status::of("approved").is_success() && !Status::Retry.is_success());
+/// assert_eq!(serde_json::to_string(&Status::Fail)?, r#""fail""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// The stage did its work.
@@ -79,7 +87,13 @@ impl<'de> Deserialize<'de> for Status {
     }
 }
 
-/// Whether running a failed stage again may help (Attractor appendix D).
+/// Whether running a failed stage again may help (Attractor appendix D, rule Y2).
+///
+/// ```
+/// use orchestra_core::{FailureCategory, Outcome};
+/// assert_eq!(Outcome::fail("the network is down").failure_category, FailureCategory::Retryable);
+/// assert_eq!(Outcome::fail_terminal("no such key").failure_category, FailureCategory::Terminal);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCategory {

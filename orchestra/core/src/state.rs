@@ -10,6 +10,18 @@ use crate::effect::EffectId;
 use crate::outcome::Status;
 
 /// Whether the run waits for something.
+///
+/// ```
+/// use orchestra_core::{Context, Effect, Event, Machine, Outcome, Phase};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut effects = Vec::new();
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
+/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::success() }, &mut effects);
+/// assert_eq!(machine.state().phase, Phase::Finished);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It waits for a stage.
@@ -18,7 +30,20 @@ pub enum Phase {
     Finished,
 }
 
-/// The latest outcome of a node.
+/// The latest outcome of a node (Attractor 5.3).
+///
+/// ```
+/// use orchestra_core::{Context, Event, Machine, Outcome, Phase, Status};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// # let build = pipeline.find("build").expect("an edge names it");
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::fail("no compiler") }, &mut Vec::new());
+/// let kept = machine.state().outcomes[build.at()].as_ref().expect("it ended");
+/// assert_eq!((&kept.status, kept.notes.as_deref()), (&Status::Fail, Some("no compiler")));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOutcome {
     /// How it ended.
@@ -27,7 +52,19 @@ pub struct NodeOutcome {
     pub notes: Option<String>,
 }
 
-/// What routing sees of the stage that ran last.
+/// What routing sees of the stage that ran last (rule R4).
+///
+/// ```
+/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> review; review -> fix [label=Fix]; review -> exit [label=Ship]; fix -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::success().prefer("Fix") }, &mut Vec::new());
+/// assert_eq!(machine.state().last.node, Some(id.node));
+/// assert_eq!(machine.state().last.preferred_label, "Fix");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Last {
     /// The stage; `None` before the first.
@@ -44,7 +81,21 @@ pub struct Last {
     pub output: BTreeMap<String, Value>,
 }
 
-/// A stage that keeps failing in the same way.
+/// A stage that keeps failing in the same way (rule R10).
+///
+/// ```
+/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit; build [retry_target=build] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// for _ in 0..2 {
+///     let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+///     machine.on(Event::NodeFinished { id, outcome: Outcome::fail("no compiler") }, &mut Vec::new());
+/// }
+/// let failing = &machine.state().failing[0];
+/// assert_eq!((failing.reason.as_str(), failing.count), ("no compiler", 2));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     /// The stage.
@@ -55,7 +106,20 @@ pub struct Failing {
     pub count: u32,
 }
 
-/// The state of a run.
+/// The state of a run. Lists with an entry for each node are in the order of the table.
+///
+/// ```
+/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::success().set("size", 7) }, &mut Vec::new());
+/// let state = machine.into_state();
+/// assert_eq!((state.path.len(), state.begun, state.visits[id.node.at()]), (3, 3, 1));
+/// assert_eq!(state.context.get("size"), Some(&7.into()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// What the run waits for.

@@ -11,6 +11,15 @@ use crate::text::{Source, Span};
 use serde_json::Value as Json;
 
 /// The condition of an edge.
+///
+/// ```
+/// use orchestra_graph::{Analysis, EdgeCondition, EdgeIndex, Source, load};
+/// let text = r#"digraph { start -> exit [condition="outcome=success"] }"#;
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+/// let EdgeCondition::Parsed(condition) = analysis.condition(EdgeIndex(0)) else { panic!("it is sound") };
+/// assert_eq!(condition.keys(), ["outcome"]);
+/// ```
 #[derive(Clone, Debug)]
 pub enum EdgeCondition {
     /// None: the edge is unconditional.
@@ -31,7 +40,9 @@ struct Rows {
 impl Rows {
     fn new(nodes: usize, edges: &[Edge], end: impl Fn(&Edge) -> NodeIndex) -> Rows {
         let mut starts = vec![0u32; nodes + 1];
-        for edge in edges {
+        // An edge that lacks one of its ends, as only a graph changed by hand may hold, belongs to no node.
+        let whole = |edge: &Edge| edge.from.at() < nodes && edge.to.at() < nodes;
+        for edge in edges.iter().filter(|edge| whole(edge)) {
             starts[end(edge).at() + 1] += 1;
         }
         for at in 0..nodes {
@@ -39,7 +50,7 @@ impl Rows {
         }
         let mut next = starts.clone();
         let mut rows = vec![EdgeIndex(0); edges.len()];
-        for (at, edge) in edges.iter().enumerate() {
+        for (at, edge) in edges.iter().enumerate().filter(|(_, edge)| whole(edge)) {
             let slot = &mut next[end(edge).at()];
             rows[*slot as usize] = EdgeIndex(at as u32);
             *slot += 1;
@@ -76,7 +87,7 @@ pub struct Analysis<'g> {
 }
 
 impl<'g> Analysis<'g> {
-    /// Analyses a graph; the source is what its spans refer to.
+    /// Analyses a graph; the source is what its spans refer to. Edges without both ends are left out.
     pub fn new(graph: &'g Graph, source: &'g Source) -> Analysis<'g> {
         let nodes = graph.nodes.len();
         let (conditions, condition_of) = conditions(&graph.edges);
@@ -102,17 +113,17 @@ impl<'g> Analysis<'g> {
         self.source
     }
 
-    /// The edges out of a node, in the order of the file.
+    /// The edges out of a node, in the order of the file; none for a node of another graph.
     pub fn outgoing(&self, node: NodeIndex) -> &[EdgeIndex] {
         self.outgoing.of(node)
     }
 
-    /// The edges into a node, in the order of the file.
+    /// The edges into a node, in the order of the file; none for a node of another graph.
     pub fn incoming(&self, node: NodeIndex) -> &[EdgeIndex] {
         self.incoming.of(node)
     }
 
-    /// The condition of an edge.
+    /// The condition of an edge; none for an edge of another graph.
     pub fn condition(&self, edge: EdgeIndex) -> &EdgeCondition {
         self.conditions
             .get(self.condition_id(edge))

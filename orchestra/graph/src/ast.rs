@@ -5,7 +5,15 @@ use smol_str::SmolStr;
 use crate::text::Span;
 use crate::value::Value;
 
-/// A parsed file. Parsing always gives a tree, together with a list of faults.
+/// A parsed file (Attractor 2.2). Parsing always gives a tree, together with a list of faults.
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, parse};
+/// let source = Source::new("a.dot", "digraph release { start -> work; work -> exit }");
+/// let file = parse(&source, &Limits::default()).file;
+/// assert_eq!(file.name.expect("it has one").text, "release");
+/// assert_eq!(file.statements.len(), 2);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// The name of the graph, where it has one.
@@ -20,14 +28,28 @@ pub struct File {
     pub comments: Vec<Comment>,
 }
 
-/// A comment with its marks (`//`, `/* */` or `#`).
+/// A comment with its marks: `//`, `/* */` or `#` (rule L5).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, parse};
+/// let source = Source::new("a.dot", "digraph a { // nightly\n start -> exit }");
+/// let file = parse(&source, &Limits::default()).file;
+/// assert_eq!(source.slice(file.comments[0].span), "// nightly");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comment {
     /// The comment without its line end.
     pub span: Span,
 }
 
-/// A name: of a graph, a node, a subgraph.
+/// A name: of a graph, a node, a subgraph (rule L3).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, parse};
+/// let source = Source::new("a.dot", r#"digraph "release" { start -> exit }"#);
+/// let name = parse(&source, &Limits::default()).file.name.expect("it has one");
+/// assert_eq!((&*name.text, source.slice(name.span)), ("release", r#""release""#));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identifier {
     /// The text without quotes; short ones, as nearly all are, need no allocation.
@@ -36,7 +58,15 @@ pub struct Identifier {
     pub span: Span,
 }
 
-/// One statement.
+/// One statement (Attractor 2.2).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, ast::Statement, parse};
+/// let source = Source::new("a.dot", "digraph a { goal=ship; start -> exit; exit [label=Done] }");
+/// let file = parse(&source, &Limits::default()).file;
+/// let edges = file.statements.iter().find(|statement| matches!(statement, Statement::Edge(_)));
+/// assert_eq!(source.slice(edges.expect("there is one").span()), "start -> exit");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// `key = value` on its own.
@@ -64,7 +94,14 @@ impl Statement {
     }
 }
 
-/// What a block of defaults speaks of.
+/// What a block of defaults speaks of (Attractor 2.11).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, ast::{DefaultsTarget, Statement}, parse};
+/// let source = Source::new("a.dot", "digraph a { edge [weight=2] }");
+/// let file = parse(&source, &Limits::default()).file;
+/// assert!(matches!(&file.statements[0], Statement::Defaults(block) if block.target == DefaultsTarget::Edge));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultsTarget {
     /// `graph [..]`.
@@ -75,7 +112,15 @@ pub enum DefaultsTarget {
     Edge,
 }
 
-/// `graph [..]`, `node [..]` or `edge [..]`.
+/// `graph [..]`, `node [..]` or `edge [..]` (Attractor 2.11).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, ast::Statement, parse};
+/// let source = Source::new("a.dot", "digraph a { node [shape=box] [timeout=5m] }");
+/// let file = parse(&source, &Limits::default()).file;
+/// let Statement::Defaults(block) = &file.statements[0] else { panic!("defaults stand there") };
+/// assert_eq!(block.attributes[1].key.text, "timeout");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
     /// Which of the three.
@@ -86,7 +131,15 @@ pub struct Defaults {
     pub span: Span,
 }
 
-/// A node statement.
+/// A node statement (Attractor 2.6).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, ast::Statement, parse};
+/// let source = Source::new("a.dot", "digraph a { build [shape=parallelogram] }");
+/// let file = parse(&source, &Limits::default()).file;
+/// let Statement::Node(node) = &file.statements[0] else { panic!("a node stands there") };
+/// assert_eq!((&*node.id.text, node.attributes.len()), ("build", 1));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeStatement {
     /// The node's id.
@@ -97,7 +150,16 @@ pub struct NodeStatement {
     pub span: Span,
 }
 
-/// A chain of edges, `a -> b -> c`.
+/// A chain of edges, `a -> b -> c` (Attractor 2.9).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, ast::Statement, parse};
+/// let source = Source::new("a.dot", "digraph a { start -> work -> exit [weight=2] }");
+/// let file = parse(&source, &Limits::default()).file;
+/// let Statement::Edge(chain) = &file.statements[0] else { panic!("a chain stands there") };
+/// let ids: Vec<&str> = chain.nodes.iter().map(|node| &*node.text).collect();
+/// assert_eq!(ids, ["start", "work", "exit"]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeStatement {
     /// The nodes of the chain, two at least.
@@ -108,7 +170,16 @@ pub struct EdgeStatement {
     pub span: Span,
 }
 
-/// A subgraph, which scopes defaults and gives a class.
+/// A subgraph, which scopes defaults and gives a class (Attractor 2.10, rule L9).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, ast::Statement, parse};
+/// let source = Source::new("a.dot", "digraph a { subgraph cluster_loop { label=\"Loop A\"; work } }");
+/// let file = parse(&source, &Limits::default()).file;
+/// let Statement::Subgraph(inner) = &file.statements[0] else { panic!("a subgraph stands there") };
+/// assert_eq!(inner.statements.len(), 2);
+/// assert!(source.slice(inner.body).starts_with("{ label"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subgraph {
     /// Its name, where it has one.
@@ -121,7 +192,16 @@ pub struct Subgraph {
     pub body: Span,
 }
 
-/// One `key = value`.
+/// One `key = value` (Attractor 2.4).
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, Value, ast::Statement, parse};
+/// let source = Source::new("a.dot", r#"digraph a { max_restarts="3" }"#);
+/// let file = parse(&source, &Limits::default()).file;
+/// let Statement::Assignment(attribute) = &file.statements[0] else { panic!("an attribute stands there") };
+/// assert!(attribute.quoted);
+/// assert_eq!(attribute.value, Value::String("3".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
     /// The key, dotted or not, without quotes.

@@ -7,6 +7,12 @@ use std::time::Duration;
 use crate::value::Value;
 
 /// Where an attribute may stand.
+///
+/// ```
+/// use orchestra_graph::{Known, Scope};
+/// let scopes = Known::RetryTarget.spec().scopes;
+/// assert!(scopes.contains(Scope::Graph) && scopes.contains(Scope::Node) && !scopes.edge);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scopes {
     /// On the graph.
@@ -29,6 +35,13 @@ impl Scopes {
 }
 
 /// The owner of an attribute.
+///
+/// ```
+/// use orchestra_graph::{ATTRIBUTES, Scope};
+/// let on_edges = ATTRIBUTES.iter().filter(|row| row.scopes.contains(Scope::Edge));
+/// assert!(on_edges.map(|row| row.name).any(|name| name == "condition"));
+/// assert_eq!(Scope::Edge.word(), "edge");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The graph.
@@ -51,6 +64,14 @@ impl Scope {
 }
 
 /// The type that a known attribute's value must have (rule L6).
+///
+/// ```
+/// use orchestra_graph::{AttributeType, Known, Value};
+/// let ty = Known::Timeout.spec().ty;
+/// assert_eq!(ty, AttributeType::Duration);
+/// assert_eq!(ty.coerce(&Value::Integer(90)).expect("seconds").to_string(), "90s");
+/// assert_eq!(ty.coerce(&Value::Boolean(true)), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttributeType {
     /// Any text; other values are taken by their text.
@@ -135,7 +156,14 @@ impl AttributeType {
     }
 }
 
-/// One row of the attribute table.
+/// One row of the attribute table (Attractor 2.5 to 2.7).
+///
+/// ```
+/// use orchestra_graph::ATTRIBUTES;
+/// let row = ATTRIBUTES.iter().find(|row| row.name == "max_retries").expect("it is known");
+/// assert_eq!(row.ty.describe(), "a whole number of at least 0");
+/// assert!(row.doc.contains("attempts") && !row.scopes.edge);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AttributeSpec {
     /// Which attribute.
@@ -166,7 +194,15 @@ macro_rules! scopes {
 
 macro_rules! attributes {
     ($($variant:ident $name:literal [$($scope:ident)+] $ty:expr, $default:literal, [$($alias:literal)*], $doc:literal;)+) => {
-        /// The attributes that the language knows.
+        /// The attributes that the language knows (Attractor 2.5 to 2.7).
+        ///
+        /// ```
+        /// use orchestra_graph::{Known, Source, load};
+        /// let text = "digraph { start -> work -> exit; work [prompt=\"Write a poem.\", timeout=15m] }";
+        /// let loaded = load(Source::new("a.dot", text), &Default::default());
+        /// let work = loaded.graph.node(loaded.graph.find("work").expect("declared"));
+        /// assert_eq!(work.attributes.text(Known::Prompt), Some("Write a poem."));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Known {
@@ -296,7 +332,14 @@ impl Known {
     }
 }
 
-/// The key of an attribute.
+/// The key of an attribute; unknown ones are kept (rule L7).
+///
+/// ```
+/// use orchestra_graph::{Key, Known};
+/// assert_eq!(Key::of("backoff_policy"), Key::Known(Known::RetryPolicy));
+/// assert_eq!(Key::of("backoff_policy").name(), "retry_policy");
+/// assert_eq!(Key::of("registry"), Key::Other("registry".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// One that the language knows.
@@ -337,7 +380,12 @@ pub(crate) const FOREIGN: &[(&str, Known)] = &[
     ("llm_prompt", Known::Prompt),
 ];
 
-/// Whether Graphviz itself knows the attribute for drawing.
+/// Whether Graphviz itself knows the attribute for drawing (rule L7).
+///
+/// ```
+/// use orchestra_graph::is_drawing_attribute;
+/// assert!(is_drawing_attribute("fontname") && !is_drawing_attribute("prompt"));
+/// ```
 pub fn is_drawing_attribute(name: &str) -> bool {
     DRAWING.binary_search(&name).is_ok()
 }

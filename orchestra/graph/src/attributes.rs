@@ -7,6 +7,16 @@ use crate::text::Span;
 use crate::value::Value;
 
 /// Where an attribute of the model comes from.
+///
+/// ```
+/// use orchestra_graph::{Known, Origin, Source, load};
+/// let text = "digraph { node [timeout=5m]; start -> work -> exit; work [max_retries=2] }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let work = loaded.graph.node(loaded.graph.find("work").expect("declared"));
+/// let origin = |known| work.attributes.get(known).map(|attribute| attribute.origin);
+/// assert_eq!(origin(Known::Timeout), Some(Origin::Default));
+/// assert_eq!(origin(Known::MaxRetries), Some(Origin::Explicit));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It stands on its owner.
@@ -20,6 +30,15 @@ pub enum Origin {
 }
 
 /// One attribute of the model, with its value in the right type.
+///
+/// ```
+/// use orchestra_graph::{Known, Source, load};
+/// let text = "digraph { goal=ship; start -> exit }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let goal = loaded.graph.attributes.get(Known::Goal).expect("it is set");
+/// assert_eq!(loaded.source.slice(goal.value_span), "ship");
+/// assert_eq!(goal.value.type_name(), "string");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
     /// The key.
@@ -35,12 +54,27 @@ pub struct Attribute {
 }
 
 /// The attributes of one owner, in the order in which they were set.
+///
+/// ```
+/// use orchestra_graph::{Known, Source, load};
+/// let text = "digraph { start -> work -> exit; work [timeout=90, registry=internal, class=\"a, b\"] }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let attributes = &loaded.graph.node(loaded.graph.find("work").expect("declared")).attributes;
+/// assert_eq!(attributes.duration(Known::Timeout), Some(std::time::Duration::from_secs(90)));
+/// assert!(attributes.words(Known::Class).eq(["a", "b"]));
+/// assert_eq!(attributes.find("registry").expect("kept").value.as_str(), Some("internal"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
     list: Vec<Attribute>,
 }
 
 impl Attributes {
+    /// No attributes.
+    pub(crate) const fn new() -> Attributes {
+        Attributes { list: Vec::new() }
+    }
+
     /// All attributes.
     pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
         self.list.iter()

@@ -2,7 +2,14 @@
 
 use crate::text::{Source, Span};
 
-/// How grave a [`Diagnostic`] is.
+/// How grave a [`Diagnostic`] is (Attractor 7.1); a graver one is greater.
+///
+/// ```
+/// use orchestra_graph::{Severity, Source, load};
+/// let report = load(Source::new("a.dot", "digraph { start -> exit "), &Default::default()).report;
+/// let gravest = report.diagnostics.iter().map(|diagnostic| diagnostic.severity).max();
+/// assert_eq!(gravest, Some(Severity::Error));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// A note; nothing need be done.
@@ -24,7 +31,16 @@ impl Severity {
     }
 }
 
-/// A change of the text that mends a fault.
+/// A change of the text that mends a fault (Attractor 7.1).
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let mut text = "strict digraph { start -> exit }".to_owned();
+/// let report = load(Source::new("a.dot", text.as_str()), &Default::default()).report;
+/// let fix = report.diagnostics[0].fix.as_ref().expect("`strict` can be taken away");
+/// text.replace_range(fix.span.start as usize..fix.span.end as usize, &fix.replacement);
+/// assert_eq!(text, "digraph { start -> exit }");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
     /// The bytes to replace.
@@ -34,6 +50,15 @@ pub struct Fix {
 }
 
 /// A second place that a diagnostic points at.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let source = Source::new("a.dot", "digraph { goal=ship; start -> exit; goal=build }");
+/// let report = load(source.clone(), &Default::default()).report;
+/// let fault = report.diagnostics.iter().find(|fault| fault.code == "duplicate_node_attribute");
+/// let first = &fault.expect("the goal is set twice").related[0];
+/// assert_eq!(source.position(first.span.start).column, 11);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
     /// Where.
@@ -177,6 +202,14 @@ impl Diagnostic {
 /// Diagnostics together with the text they speak of.
 ///
 /// The order is the order of the text; of two at one place the graver comes first.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> exit; lost [shape=parallelogram, tool_command=true] }";
+/// let report = load(Source::new("a.dot", text), &Default::default()).report;
+/// assert!(report.has_errors());
+/// assert!(report.errors().any(|fault| fault.code == "reachability"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The text.

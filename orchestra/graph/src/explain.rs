@@ -4,6 +4,12 @@ use crate::check;
 use crate::diagnostic::Severity::{self, Error, Warning};
 
 /// A rule of the language and its page.
+///
+/// ```
+/// let page = orchestra_graph::explain("dead_end").expect("a rule of that name");
+/// assert!(page.source.contains("R6"));
+/// assert!(page.text.contains("end="));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {

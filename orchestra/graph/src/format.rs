@@ -43,7 +43,10 @@ pub fn format(parsed: &Parsed) -> Option<String> {
     };
     let start = text.len() - text.trim_start_matches('\u{feff}').len();
     let (before, _) = formatter.leading(start, file.keyword.start as usize, true);
-    let (open, close) = (file.body.start as usize, file.body.end as usize - 1);
+    let (open, close) = (
+        file.body.start as usize,
+        (file.body.end as usize).saturating_sub(1),
+    );
     formatter.gap(before, file.keyword.start as usize, before == start);
     formatter.hoist(open);
     formatter.indent();
@@ -240,7 +243,10 @@ impl<'s> Formatter<'s> {
     }
 
     fn subgraph(&mut self, subgraph: &'s Subgraph) {
-        let (open, close) = (subgraph.body.start as usize, subgraph.body.end as usize - 1);
+        let (open, close) = (
+            subgraph.body.start as usize,
+            (subgraph.body.end as usize).saturating_sub(1),
+        );
         self.hoist(open);
         self.indent();
         if subgraph.span.start != subgraph.body.start {

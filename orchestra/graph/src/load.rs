@@ -7,12 +7,20 @@ use crate::ast;
 use crate::check::{self, LintRule};
 use crate::diagnostic::{Diagnostic, Report, Severity};
 use crate::lower::lower;
-use crate::model::Graph;
+use crate::model::{Edge, Graph};
 use crate::syntax::{Limits, Parsed, parse, parse_bytes};
 use crate::text::Source;
 use crate::transform::{Transform, apply_stylesheet, expand_goal};
 
 /// What loading should know beside the text.
+///
+/// ```
+/// use orchestra_graph::{LoadOptions, Source, load};
+/// let text = "digraph { start -> work -> exit; work [lable=Build] }";
+/// let errors = |options| load(Source::new("a.dot", text), &options).report.errors().count();
+/// assert_eq!(errors(LoadOptions::default()), 0);
+/// assert_eq!(errors(LoadOptions { deny: vec!["unknown_attribute".to_owned()], ..LoadOptions::default() }), 1);
+/// ```
 #[derive(Clone, Default)]
 pub struct LoadOptions {
     /// How large a pipeline may be.
@@ -30,6 +38,13 @@ pub struct LoadOptions {
 }
 
 /// A loaded pipeline: what was understood, and what is wrong with it.
+///
+/// ```
+/// use orchestra_graph::{LoadOptions, Source, load, render};
+/// let loaded = load(Source::new("a.dot", "digraph { start -> wrok; work -> exit }"), &LoadOptions::default());
+/// assert!(loaded.pipeline().is_none());
+/// assert!(render::concise(&loaded.report).contains("edge points to unknown node `wrok`"));
+/// ```
 pub struct Loaded {
     /// The text.
     pub source: Source,
@@ -41,7 +56,7 @@ pub struct Loaded {
     pub report: Report,
 }
 
-/// Parses, lowers, transforms and checks a text.
+/// Parses, lowers, transforms and checks a text (Attractor 7.3). It never fails: what is wrong stands in the report.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load};
@@ -63,6 +78,16 @@ pub fn load_bytes(name: &str, bytes: &[u8], options: &LoadOptions) -> Loaded {
     load_parsed(parse_bytes(name, bytes, &options.limits), options)
 }
 
+/// The fault of an edge whose end a transform took away.
+fn torn(transform: &str, edge: &Edge) -> Diagnostic {
+    Diagnostic::error(
+        "edge_target_exists",
+        format!("the transform `{transform}` left an edge without one of its ends"),
+        edge.span(),
+    )
+    .help("take away the edges of a node together with the node")
+}
+
 fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
     let Parsed {
         source,
@@ -76,6 +101,7 @@ fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
     apply_stylesheet(&mut graph);
     for transform in &options.transforms {
         graph = transform.apply(graph, &mut faults);
+        faults.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
     }
     // A text that gave no statement has no start either; saying so would only hide the real fault.
     if !unreadable {
@@ -94,5 +120,61 @@ fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
         source,
         file,
         graph,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeIndex;
+
+    /// Takes away the last node, but not its edges.
+    struct Careless;
+
+    impl Transform for Careless {
+        fn name(&self) -> &str {
+            "careless"
+        }
+
+        fn apply(&self, mut graph: Graph, _: &mut Vec<Diagnostic>) -> Graph {
+            graph.nodes.pop();
+            graph
+        }
+    }
+
+    #[test]
+    fn an_edge_that_a_transform_left_without_an_end_is_a_fault_and_no_panic() {
+        let options = LoadOptions {
+            transforms: vec![Arc::new(Careless)],
+            ..LoadOptions::default()
+        };
+        let loaded = load(
+            Source::new("a.dot", "digraph { start -> exit -> work }"),
+            &options,
+        );
+        let torn: Vec<&str> = loaded
+            .report
+            .errors()
+            .map(|fault| fault.message.as_str())
+            .collect();
+        assert_eq!(
+            torn,
+            ["the transform `careless` left an edge without one of its ends"]
+        );
+        assert_eq!(loaded.graph.find("work"), None);
+        assert_eq!(loaded.graph.edges.len(), 1);
+    }
+
+    #[test]
+    fn a_graph_changed_by_hand_can_be_analysed() {
+        let mut loaded = load(
+            Source::new("a.dot", "digraph { start -> exit }"),
+            &LoadOptions::default(),
+        );
+        loaded.graph.edges[0].to = NodeIndex(9);
+        let analysis = Analysis::new(&loaded.graph, &loaded.source);
+        assert!(analysis.outgoing(NodeIndex(0)).is_empty());
+        assert_eq!(analysis.kind(NodeIndex(9)), crate::kind::CODERGEN);
+        assert!(crate::Pipeline::of(&analysis).is_some_and(|pipeline| pipeline.edges.is_empty()));
     }
 }

@@ -1,17 +1,33 @@
 //! The graph model: nodes, edges and their typed attributes, flat, with places in the text.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::attribute::Known;
 use crate::attributes::Attributes;
 use crate::text::Span;
 
 /// The index of a node in its graph.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let graph = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &Default::default()).graph;
+/// let work = graph.find("work").expect("an edge names it");
+/// assert_eq!(graph.node(work).label(), "work");
+/// assert_eq!(work.at(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeIndex(pub u32);
 
 /// The index of an edge in its graph.
+///
+/// ```
+/// use orchestra_graph::{Analysis, Source, load};
+/// let loaded = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &Default::default());
+/// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+/// let out = analysis.outgoing(analysis.start().expect("there is one start"));
+/// assert_eq!(loaded.graph.edge(out[0]).to, loaded.graph.find("work").expect("an edge names it"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EdgeIndex(pub u32);
 
@@ -29,7 +45,15 @@ impl EdgeIndex {
     }
 }
 
-/// A node.
+/// A node (Attractor 2.6).
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> work -> exit; work [label=Build, class=slow] }";
+/// let graph = load(Source::new("a.dot", text), &Default::default()).graph;
+/// let work = graph.nodes.iter().find(|node| &*node.id == "work").expect("declared");
+/// assert_eq!((work.label(), work.shape(), &*work.classes[0]), ("Build", "box", "slow"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The id.
@@ -72,7 +96,16 @@ impl Node {
     }
 }
 
-/// An edge.
+/// An edge (Attractor 2.7).
+///
+/// ```
+/// use orchestra_graph::{Known, Source, load};
+/// let source = Source::new("a.dot", "digraph { start -> exit [weight=2] }");
+/// let graph = load(source.clone(), &Default::default()).graph;
+/// let edge = &graph.edges[0];
+/// assert_eq!(edge.attributes.integer(Known::Weight), Some(2));
+/// assert_eq!(source.slice(edge.span()), "start -> exit");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
     /// Where it comes from.
@@ -94,7 +127,15 @@ impl Edge {
     }
 }
 
-/// A subgraph, kept for classes and pictures.
+/// A subgraph, kept for classes and pictures (Attractor 2.10).
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> work -> exit; subgraph { label=\"Loop A\"; work } }";
+/// let graph = load(Source::new("a.dot", text), &Default::default()).graph;
+/// assert_eq!(graph.subgraphs[0].label.as_deref(), Some("Loop A"));
+/// assert_eq!(&*graph.node(graph.find("work").expect("declared")).classes[0], "loop-a");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subgraph {
     /// The name, where it has one.
@@ -108,6 +149,16 @@ pub struct Subgraph {
 }
 
 /// A pipeline as a graph.
+///
+/// Transforms may change all of it; [`load`](crate::load) then looks up ids anew and reports edges without an end.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph release { goal=\"Ship it\"; start -> build -> exit }";
+/// let graph = load(Source::new("a.dot", text), &Default::default()).graph;
+/// assert_eq!((graph.title(), graph.goal()), ("release", "Ship it"));
+/// assert_eq!((graph.nodes.len(), graph.edges.len()), (3, 2));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// The name; empty where the file gives none.
@@ -125,20 +176,63 @@ pub struct Graph {
     pub(crate) index: HashMap<Arc<str>, NodeIndex>,
 }
 
+/// What an index of another graph leads to.
+static NOWHERE: LazyLock<Node> = LazyLock::new(|| Node {
+    id: "".into(),
+    span: Span::new(0, 0),
+    declared: false,
+    attributes: Attributes::default(),
+    classes: Vec::new(),
+    subgraph: None,
+});
+
+/// The same for an edge.
+static NO_EDGE: Edge = Edge {
+    from: NodeIndex(u32::MAX),
+    to: NodeIndex(u32::MAX),
+    from_span: Span::new(0, 0),
+    to_span: Span::new(0, 0),
+    attributes: Attributes::new(),
+};
+
 impl Graph {
     /// The node of that id.
     pub fn find(&self, id: &str) -> Option<NodeIndex> {
         self.index.get(id).copied()
     }
 
-    /// A node by its index.
+    /// A node by its index; for an index that this graph does not have, a node without id, attributes and edges.
+    ///
+    /// ```
+    /// use orchestra_graph::{Graph, NodeIndex};
+    /// assert_eq!(&*Graph::default().node(NodeIndex(7)).id, "");
+    /// ```
     pub fn node(&self, index: NodeIndex) -> &Node {
-        &self.nodes[index.at()]
+        self.nodes.get(index.at()).unwrap_or_else(|| &NOWHERE)
     }
 
-    /// An edge by its index.
+    /// An edge by its index; for an index that this graph does not have, an edge without attributes whose ends are
+    /// nodes of no graph.
+    ///
+    /// ```
+    /// use orchestra_graph::{EdgeIndex, Graph};
+    /// let graph = Graph::default();
+    /// assert_eq!(&*graph.node(graph.edge(EdgeIndex(7)).to).id, "");
+    /// ```
     pub fn edge(&self, index: EdgeIndex) -> &Edge {
-        &self.edges[index.at()]
+        self.edges.get(index.at()).unwrap_or(&NO_EDGE)
+    }
+
+    /// Looks up ids anew and takes out edges without both ends, as a transform may leave them.
+    pub(crate) fn settle(&mut self) -> Vec<Edge> {
+        // Of two nodes with one id the first is found, as in a file.
+        let ids = self.nodes.iter().enumerate().rev();
+        self.index = ids
+            .map(|(at, node)| (node.id.clone(), NodeIndex(at as u32)))
+            .collect();
+        let nodes = self.nodes.len();
+        let whole = |edge: &mut Edge| edge.from.at() < nodes && edge.to.at() < nodes;
+        self.edges.extract_if(.., |edge| !whole(edge)).collect()
     }
 
     /// The goal; empty where none is given.

@@ -69,7 +69,15 @@ impl Readable {
     }
 }
 
-/// What a pipeline asks of handlers.
+/// What a pipeline asks of handlers (Attractor 4.12).
+///
+/// ```
+/// use orchestra_graph::{Needs, Source, kind, load};
+/// let text = "digraph { start -> ship -> exit; ship [type=deploy] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let needs = Needs::of(&pipeline, |kind| !kind::BUILT_IN.contains(&kind));
+/// assert_eq!(pipeline.stage(needs.nodes[0]).kind(), "deploy");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The nodes whose kind was asked for, in the order of the table.
@@ -79,6 +87,17 @@ pub struct Needs {
 }
 
 /// An edge that can only be taken when one of some outcome words is returned.
+///
+/// ```
+/// use orchestra_graph::{Needs, Source, load};
+/// let text = r#"digraph { start -> ask; ask [type=review]
+///     ask -> exit [condition="outcome=yes || outcome=ok"] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let needs = Needs::of(&pipeline, |kind| kind == "review");
+/// let need = &needs.words[0];
+/// assert_eq!(need.words, ["yes", "ok"]);
+/// assert_eq!(pipeline.stage(needs.nodes[need.nodes[0]]).id(), "ask");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WordNeed {
     /// The edge.

@@ -10,7 +10,17 @@ use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::table::{EdgeRow, End, Pipeline, Role, Routing, Stage};
 
-/// Where the run goes next.
+/// Where the run goes next (rules R1 to R6).
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Next, Source, load, route};
+/// let text = "digraph { start -> work -> exit; work [retry_target=mend]; mend -> work }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let work = pipeline.find("work").expect("declared");
+/// let decision = route(&pipeline, work, &Facts { outcome: "fail", ..Facts::default() });
+/// assert_eq!(decision.next, Next::Jump(pipeline.find("mend").expect("declared")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Along an edge.
@@ -27,6 +37,16 @@ pub enum Next {
 }
 
 /// Why no way leads on.
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Next, RouteFault, Source, load, route};
+/// let text = "digraph { start -> work -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let work = pipeline.find("work").expect("an edge names it");
+/// let decision = route(&pipeline, work, &Facts { outcome: "fail", ..Facts::default() });
+/// assert_eq!(decision.next, Next::Fail(RouteFault::StageFailed));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteFault {
     /// The stage failed, and nothing takes its failure (rule R3).
@@ -37,7 +57,17 @@ pub enum RouteFault {
     DeadEnd,
 }
 
-/// The rule that decided.
+/// The rule that decided (rules R1, R3, R11).
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Rule, Source, load, route};
+/// let text = "digraph { start -> a [weight=2]; start -> b; a -> exit; b -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let decision = route(&pipeline, pipeline.start, &Facts { outcome: "success", ..Facts::default() });
+/// assert_eq!(decision.rule, Rule::Weight);
+/// assert_eq!((decision.rule.word(), decision.rule.describe()), ("weight", "highest weight"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Step 1: a condition held.
@@ -105,6 +135,17 @@ impl Rule {
 }
 
 /// A condition that was tested for a decision, with the values that it saw (rule R8).
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Source, load, route};
+/// let text = r#"digraph { start -> t; t -> exit [condition="outcome=success"]; t -> mend; mend -> t }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let t = pipeline.find("t").expect("an edge names it");
+/// let tested = &route(&pipeline, t, &Facts { outcome: "done", ..Facts::default() }).tested[0];
+/// assert!(!tested.held);
+/// assert_eq!(tested.values, [("outcome".to_owned(), "done".to_owned())]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tested {
     /// The edge.
@@ -115,7 +156,18 @@ pub struct Tested {
     pub values: Vec<(String, String)>,
 }
 
-/// A decision of [`route`].
+/// A decision of [`route`], with what it saw (rule R8).
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Source, load, route};
+/// let text = r#"digraph { start -> t; t -> exit [condition="outcome=success"] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let t = pipeline.find("t").expect("an edge names it");
+/// let decision = route(&pipeline, t, &Facts { outcome: "skipped", ..Facts::default() });
+/// let why = decision.describe(&pipeline, t);
+/// assert!(why.contains("`outcome=success` is false, outcome is `skipped`"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Where the run goes.
@@ -126,7 +178,10 @@ pub struct Decision {
     pub tested: Vec<Tested>,
 }
 
-/// Chooses where a run goes from a node.
+/// Chooses where a run goes from a node (Attractor 3.3, rules R1 to R6, R11).
+///
+/// The same pipeline, node and facts always give the same decision. A node of another
+/// pipeline has no edges here.
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -181,7 +236,7 @@ fn best<'p>(
     pipeline: &Pipeline,
     edges: impl Iterator<Item = (EdgeIndex, &'p EdgeRow)>,
 ) -> Option<(EdgeIndex, Rule)> {
-    let id = |edge: &EdgeRow| &pipeline.nodes[edge.to.at()].id;
+    let id = |edge: &EdgeRow| pipeline.stage(edge.to).id();
     let mut best: Option<(EdgeIndex, &EdgeRow)> = None;
     let mut rule = Rule::OnlyEdge;
     for (at, edge) in edges {
@@ -230,7 +285,7 @@ fn five_step(
             return (Next::Edge(edge), rule);
         }
     } else {
-        let into_routing = || plain().filter(|(_, edge)| pipeline.nodes[edge.to.at()].role == Role::Routing);
+        let into_routing = || plain().filter(|(_, edge)| pipeline.stage(edge.to).row().role == Role::Routing);
         if let Some((edge, _)) = unconditional(pipeline, into_routing, facts) {
             return (Next::Edge(edge), Rule::FailureToRouting);
         }
@@ -258,7 +313,7 @@ where
         }
     }
     for wanted in facts.suggested_next_ids {
-        if let Some((at, _)) = edges().find(|(_, edge)| pipeline.nodes[edge.to.at()].id == *wanted) {
+        if let Some((at, _)) = edges().find(|(_, edge)| pipeline.stage(edge.to).id() == wanted) {
             return Some((at, Rule::SuggestedNext));
         }
     }

@@ -10,7 +10,14 @@ use crate::diagnostic::did_you_mean;
 use crate::model::{Graph, Node};
 use crate::value::Value;
 
-/// What a rule applies to.
+/// What a rule applies to (Attractor 8.3, rule L12).
+///
+/// ```
+/// use orchestra_graph::{Selector, parse_stylesheet};
+/// let (rules, _) = parse_stylesheet("* { llm_model: small; } #review { llm_model: large; }");
+/// assert_eq!(rules[1].selector, Selector::Id("review".to_owned()));
+/// assert!(rules[1].selector.specificity() > rules[0].selector.specificity());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
     /// `*`: every node.
@@ -45,7 +52,15 @@ impl Selector {
     }
 }
 
-/// One declaration of a rule.
+/// One declaration of a rule (Attractor 8.4).
+///
+/// ```
+/// use orchestra_graph::{Known, parse_stylesheet};
+/// let text = ".code { model: large; }";
+/// let (rules, _) = parse_stylesheet(text);
+/// let declaration = &rules[0].declarations[0];
+/// assert_eq!((declaration.property, &text[declaration.range.clone()]), (Known::LlmModel, "large"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
     /// The attribute that it sets.
@@ -56,7 +71,15 @@ pub struct Declaration {
     pub range: Range<usize>,
 }
 
-/// One rule: a selector and what it sets.
+/// One rule: a selector and what it sets (Attractor 8.2).
+///
+/// ```
+/// use orchestra_graph::{Source, load, parse_stylesheet};
+/// let graph = load(Source::new("a.dot", "digraph { start -> work -> exit }"), &Default::default()).graph;
+/// let (rules, _) = parse_stylesheet("#work { llm_model: large; reasoning_effort: low; }");
+/// let hit: Vec<_> = graph.nodes.iter().filter(|node| rules[0].selector.matches(node)).collect();
+/// assert_eq!((hit.len(), &*hit[0].id, rules[0].declarations.len()), (1, "work", 2));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct StyleRule {
     /// What it applies to.
@@ -67,7 +90,14 @@ pub struct StyleRule {
     pub declarations: Vec<Declaration>,
 }
 
-/// Why a stylesheet is not one.
+/// Why a text is no stylesheet (Attractor 8.2).
+///
+/// ```
+/// let text = "* { llm_modle: large; }";
+/// let (_, faults) = orchestra_graph::parse_stylesheet(text);
+/// assert_eq!(&text[faults[0].range.clone()], "llm_modle");
+/// assert!(faults[0].help.contains("llm_model"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StylesheetFault {
     /// What is wrong, in one line.

@@ -19,7 +19,15 @@ pub type Text = Cow<'static, str>;
 /// A list that is constant in a compiled pipeline and owned in a loaded one.
 pub type List<T> = Cow<'static, [T]>;
 
-/// A range of rows of another list.
+/// A range of rows of another list, by their indices.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { goal=ship; start -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// assert_eq!(pipeline.attributes(pipeline.graph_attributes)[0].key, "goal");
+/// assert_eq!(pipeline.graph_attributes.range().len(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// The first.
@@ -36,6 +44,15 @@ impl Rows {
 }
 
 /// A typed attribute value in a table.
+///
+/// ```
+/// use orchestra_graph::table::Constant;
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> ship -> exit; ship [type=deploy, replicas=3] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let ship = pipeline.stage(pipeline.find("ship").expect("declared"));
+/// assert_eq!(ship.attribute("replicas"), Some(&Constant::Integer(3)));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
     /// Text.
@@ -76,6 +93,15 @@ impl From<&Value> for Constant {
 }
 
 /// One attribute of a node, an edge or the graph.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> ship -> exit; ship [type=deploy, target=production] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let ship = pipeline.stage(pipeline.find("ship").expect("declared"));
+/// let keys: Vec<&str> = ship.attributes().iter().map(|row| &*row.key).collect();
+/// assert_eq!(keys, ["type", "target"]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttributeRow {
     /// The canonical name.
@@ -84,7 +110,16 @@ pub struct AttributeRow {
     pub value: Constant,
 }
 
-/// What a node is to the flow of a run.
+/// What a node is to the flow of a run (Attractor 2.8, rule L13).
+///
+/// ```
+/// use orchestra_graph::{Role, Source, load};
+/// let text = r#"digraph { start -> t -> ok; ok [shape=diamond]
+///     ok -> exit [condition="outcome=success"]; ok -> t }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let roles: Vec<Role> = pipeline.nodes.iter().map(|node| node.role).collect();
+/// assert_eq!(roles, [Role::Start, Role::Work, Role::Routing, Role::Exit]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The entry point.
@@ -98,6 +133,15 @@ pub enum Role {
 }
 
 /// How a run ends at a node without outgoing edges (rule R6).
+///
+/// ```
+/// use orchestra_graph::table::End;
+/// use orchestra_graph::{Source, load};
+/// let text = r#"digraph { start -> t; t -> exit [condition="outcome=success"]; t -> stop; stop [end=fail] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let stop = pipeline.stage(pipeline.find("stop").expect("declared"));
+/// assert_eq!(stop.row().end, End::Fail);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Nothing is said: the run fails, because the exit was not reached.
@@ -109,6 +153,14 @@ pub enum End {
 }
 
 /// A node.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> work -> exit; work [max_visits=3] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let work = pipeline.nodes.iter().find(|node| node.id == "work").expect("declared");
+/// assert_eq!((work.max_visits, work.edges.range().len()), (Some(3), 1));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRow {
     /// The id.
@@ -136,6 +188,15 @@ pub struct NodeRow {
 }
 
 /// How a condition is tested.
+///
+/// ```
+/// use orchestra_graph::table::Test;
+/// use orchestra_graph::{Source, load};
+/// let text = r#"digraph { start -> exit [condition="outcome=success"] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let Test::Tree(expression) = &pipeline.conditions[0].test else { panic!("this one is loaded") };
+/// assert_eq!(expression.keys(), ["outcome"]);
+/// ```
 #[derive(Clone, Debug)]
 pub enum Test {
     /// By a closure: the pipeline is compiled.
@@ -145,6 +206,16 @@ pub enum Test {
 }
 
 /// A condition; edges that write the same one share it.
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Source, load};
+/// let text = r#"digraph { start -> exit [condition="outcome=success"] }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let condition = pipeline.condition(&pipeline.edges[0]).expect("the edge has one");
+/// assert_eq!(condition.text, "outcome=success");
+/// assert!(!condition.holds(&Facts { outcome: "fail", ..Facts::default() }));
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConditionRow {
     /// The text as written.
@@ -166,6 +237,15 @@ impl ConditionRow {
 }
 
 /// An edge.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> exit [label=\"[Y] Yes\", weight=2] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let edge = &pipeline.edges[0];
+/// assert_eq!((edge.to, edge.weight), (pipeline.exit, 2));
+/// assert_eq!((&*edge.label, &*edge.normalized_label), ("[Y] Yes", "yes"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeRow {
     /// Where it comes from.
@@ -178,7 +258,7 @@ pub struct EdgeRow {
     pub normalized_label: Text,
     /// The condition, an index of [`Pipeline::conditions`].
     pub condition: Option<u32>,
-    /// The priority.
+    /// The priority; the highest wins.
     pub weight: i64,
     /// Whether taking it restarts the run (rule R9).
     pub loop_restart: bool,
@@ -193,6 +273,14 @@ pub struct EdgeRow {
 }
 
 /// How edges are chosen.
+///
+/// ```
+/// use orchestra_graph::table::Routing;
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { routing=first_match; start -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// assert_eq!(pipeline.settings.routing, Routing::FirstMatch);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// By the five steps (rule R1).
@@ -201,7 +289,14 @@ pub enum Routing {
     FirstMatch,
 }
 
-/// What holds for the whole pipeline.
+/// What holds for the whole pipeline (Attractor 2.5).
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { max_node_visits=5; start -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// assert_eq!((pipeline.settings.max_node_visits, pipeline.settings.failure_breaker), (5, 3));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// How edges are chosen.
@@ -213,6 +308,14 @@ pub struct Settings {
 }
 
 /// A checked pipeline in the form that runs. Compiled and loaded pipelines are both of this type.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph release { goal=\"Ship it\"; start -> build -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// assert_eq!((pipeline.title(), pipeline.goal()), ("release", "Ship it"));
+/// assert_eq!(pipeline.stage(pipeline.edges[0].to).id(), "build");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     /// The name of the graph.
@@ -241,6 +344,39 @@ pub struct Pipeline {
     pub graph_attributes: Rows,
 }
 
+const NO_ROWS: Rows = Rows { start: 0, end: 0 };
+const NO_PLACE: Position = Position { line: 0, column: 0 };
+
+/// What an index of another pipeline leads to.
+static NO_NODE: NodeRow = NodeRow {
+    id: Cow::Borrowed(""),
+    kind: u16::MAX,
+    role: Role::Work,
+    end: End::Unstated,
+    on_failure_route: false,
+    edges: NO_ROWS,
+    attributes: NO_ROWS,
+    retry_target: None,
+    fallback_retry_target: None,
+    max_visits: None,
+    position: NO_PLACE,
+};
+
+/// The same for an edge.
+static NO_EDGE: EdgeRow = EdgeRow {
+    from: NodeIndex(u32::MAX),
+    to: NodeIndex(u32::MAX),
+    label: Cow::Borrowed(""),
+    normalized_label: Cow::Borrowed(""),
+    condition: None,
+    weight: 0,
+    loop_restart: false,
+    allow_revisit: false,
+    max_revisits: None,
+    attributes: NO_ROWS,
+    position: NO_PLACE,
+};
+
 impl Pipeline {
     /// Makes the table of a checked graph; `None` where it has no single start and exit, or a faulty condition,
     /// all of which the checks report as errors.
@@ -261,12 +397,13 @@ impl Pipeline {
         .build()
     }
 
-    /// A node with what belongs to it.
+    /// A node with what belongs to it; for an index that this pipeline does not have, a node without id,
+    /// attributes and edges.
     pub fn stage(&self, index: NodeIndex) -> Stage<'_> {
         Stage {
             pipeline: self,
             index,
-            row: &self.nodes[index.at()],
+            row: self.nodes.get(index.at()).unwrap_or(&NO_NODE),
         }
     }
 
@@ -278,17 +415,18 @@ impl Pipeline {
             .map(|at| NodeIndex(at as u32))
     }
 
-    /// An edge by its index.
+    /// An edge by its index; for an index that this pipeline does not have, an edge without label, condition and
+    /// attributes, whose ends are nodes of no pipeline.
     pub fn edge(&self, index: EdgeIndex) -> &EdgeRow {
-        &self.edges[index.at()]
+        self.edges.get(index.at()).unwrap_or(&NO_EDGE)
     }
 
-    /// The condition of an edge.
+    /// The condition of an edge; `None` where it has none.
     pub fn condition(&self, edge: &EdgeRow) -> Option<&ConditionRow> {
         self.conditions.get(edge.condition? as usize)
     }
 
-    /// The attributes of some rows.
+    /// The attributes of some rows; none where this pipeline does not have all of them.
     pub fn attributes(&self, rows: Rows) -> &[AttributeRow] {
         self.attributes.get(rows.range()).unwrap_or_default()
     }
@@ -323,6 +461,15 @@ fn text(constant: Option<&Constant>) -> Option<&str> {
 }
 
 /// A node of a [`Pipeline`] with what belongs to it.
+///
+/// ```
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> write -> exit; write [label=Poem, timeout=5m] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let write = pipeline.stage(pipeline.find("write").expect("declared"));
+/// assert_eq!((write.kind(), write.prompt()), ("codergen", "Poem"));
+/// assert_eq!(write.duration("timeout"), Some(std::time::Duration::from_secs(300)));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Stage<'p> {
     pipeline: &'p Pipeline,

@@ -3,7 +3,14 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-/// A half-open range of bytes in a [`Source`].
+/// A half-open range of bytes in a [`Source`]; offsets count from 0.
+///
+/// ```
+/// use orchestra_graph::{Source, Span};
+/// let source = Source::new("a.dot", "digraph a { start -> exit }");
+/// assert_eq!(source.slice(Span::new(12, 17)), "start");
+/// assert_eq!(source.slice(Span::new(12, 17).to(Span::new(21, 25))), "start -> exit");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// Offset of the first byte.
@@ -51,6 +58,14 @@ impl Span {
 }
 
 /// A place in a text as people count it.
+///
+/// ```
+/// use orchestra_graph::{Position, Source, load};
+/// let text = "digraph {\n    start -> nowhere\n    start -> exit\n}";
+/// let report = load(Source::new("a.dot", text), &Default::default()).report;
+/// let fault = report.errors().next().expect("`nowhere` leads nowhere");
+/// assert_eq!(report.source.position(fault.span.start), Position { line: 2, column: 14 });
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// Line, from 1.

@@ -33,6 +33,8 @@ pub trait Transform: Send + Sync {
     fn name(&self) -> &str;
 
     /// Gives the changed graph; what is wrong with it goes to the list.
+    ///
+    /// An edge whose nodes are gone is taken out afterwards and reported; ids are looked up anew.
     fn apply(&self, graph: Graph, faults: &mut Vec<Diagnostic>) -> Graph;
 }
 

@@ -4,7 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A typed attribute value.
+/// A typed attribute value (Attractor 2.4, rule L4).
+///
+/// ```
+/// use orchestra_graph::{Source, Value, load};
+/// let text = "digraph { start -> ship -> exit; ship [type=deploy, replicas=3, wait=90s] }";
+/// let graph = load(Source::new("a.dot", text), &Default::default()).graph;
+/// let ship = graph.node(graph.find("ship").expect("declared"));
+/// let value = |name| ship.attributes.find(name).map(|attribute| &attribute.value);
+/// assert_eq!(value("replicas"), Some(&Value::Integer(3)));
+/// assert_eq!(value("wait").expect("set").type_name(), "duration");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Quoted text, or a bare word.
@@ -88,7 +98,9 @@ fn parse_number(word: &str) -> Option<Value> {
     (digits.contains('.') && number.is_finite()).then_some(Value::Float(number))
 }
 
-/// Reads a duration: a whole number and one of `ms`, `s`, `m`, `h`, `d`.
+/// Reads a duration: a whole number and one of `ms`, `s`, `m`, `h`, `d` (rule L4).
+///
+/// `None` for any other text, and for a number that is too large.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,7 +120,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// Writes a duration with the largest unit that keeps it whole.
+/// Writes a duration with the largest unit that keeps it whole; what is below a millisecond is left out.
 ///
 /// ```
 /// use std::time::Duration;

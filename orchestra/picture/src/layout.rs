@@ -111,7 +111,8 @@ fn routed(graph: &Graph) -> Vec<bool> {
     let ranks = order::ranks(graph, &order::back_edges(graph));
     let span = |index: usize| {
         let edge = &graph.edges[index];
-        ranks[edge.from.at()].abs_diff(ranks[edge.to.at()])
+        let rank = |node: NodeIndex| ranks.get(node.at()).copied().unwrap_or_default();
+        rank(edge.from).abs_diff(rank(edge.to))
     };
     let mut shortest_first: Vec<usize> = (0..graph.edges.len()).collect();
     shortest_first.sort_by_key(|index| span(*index));
@@ -119,9 +120,18 @@ fn routed(graph: &Graph) -> Vec<bool> {
     let mut reached = vec![false; graph.nodes.len()];
     let mut crossed = 0;
     for index in shortest_first {
+        let edge = &graph.edges[index];
+        let Some(reached) = reached
+            .get_mut(edge.to.at())
+            .filter(|_| edge.from.at() < graph.nodes.len())
+        else {
+            // An edge without both ends has no way.
+            routed[index] = false;
+            continue;
+        };
         crossed += span(index).max(1);
         // One short edge into each node keeps the layers together.
-        let first = !std::mem::replace(&mut reached[graph.edges[index].to.at()], true);
+        let first = !std::mem::replace(reached, true);
         routed[index] = crossed <= MAX_CROSSED || (first && span(index) <= 1);
     }
     routed

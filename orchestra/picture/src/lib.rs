@@ -25,6 +25,19 @@ pub use text::text;
 use orchestra_graph::{Graph, PictureOptions, print_dot};
 
 /// Why there is no picture.
+///
+/// A picture has at most 2,000 nodes and 4,000 edges.
+///
+/// ```
+/// use orchestra_graph::{Graph, PictureOptions, Span};
+/// use orchestra_picture::{PictureError, svg};
+/// let mut graph = Graph::default();
+/// (0..5_000).for_each(|number| {
+///     graph.add_node(&format!("n{number}"), Span::default());
+/// });
+/// let error = svg(&graph, &PictureOptions::default()).unwrap_err();
+/// assert!(matches!(error, PictureError::TooLarge { nodes: 5_000, edges: 0 }));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PictureError {

@@ -1,12 +1,16 @@
 //! Which edges lead back, and how many steps each node is from the beginning.
 
-use orchestra_graph::Graph;
+use orchestra_graph::{Edge, Graph};
 
 /// For each edge, whether it leads back to a node on the way to it; a loop of a single node counts.
 pub(crate) fn back_edges(graph: &Graph) -> Vec<bool> {
     let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     let mut entered = vec![false; graph.nodes.len()];
     for (index, edge) in graph.edges.iter().enumerate() {
+        // An edge without both ends, as only a graph changed by hand may hold, leads nowhere.
+        if edge.to.at() >= graph.nodes.len() {
+            continue;
+        }
         if let Some(edges) = outgoing.get_mut(edge.from.at()) {
             edges.push(index);
         }
@@ -56,7 +60,13 @@ enum State {
 pub(crate) fn ranks(graph: &Graph, back: &[bool]) -> Vec<usize> {
     let mut missing = vec![0usize; graph.nodes.len()];
     let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
-    let forward = graph.edges.iter().zip(back).filter(|(_, back)| !**back);
+    let nodes = graph.nodes.len();
+    let whole = |edge: &Edge| edge.from.at() < nodes && edge.to.at() < nodes;
+    let forward = graph
+        .edges
+        .iter()
+        .zip(back)
+        .filter(|(edge, back)| !**back && whole(edge));
     for (edge, _) in forward {
         missing[edge.to.at()] += 1;
         outgoing[edge.from.at()].push(edge.to.at());

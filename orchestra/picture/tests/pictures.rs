@@ -195,3 +195,14 @@ fn edges_that_lead_back_are_listed_beneath_the_drawing() {
     );
     assert_eq!(back, "  check -> work  (No)  (restarts the run)\n");
 }
+
+#[test]
+fn an_edge_that_was_left_without_an_end_is_not_drawn() {
+    let mut torn = graph("digraph { start -> work -> exit }");
+    torn.edges[1].to = orchestra_graph::NodeIndex(9);
+    let options = PictureOptions::default();
+    sound(&svg(&torn, &options).unwrap());
+    assert!(text(&torn).contains("[work]"));
+    assert!(orchestra_graph::print_dot(&torn, &options).contains("work"));
+    assert!(orchestra_graph::print_mermaid(&torn, &options).contains("work"));
+}

@@ -8,7 +8,24 @@ use serde_json::Value;
 
 use super::Comparison;
 
-/// A store of named values.
+/// A store of named values, such as the context of a run.
+///
+/// ```
+/// use orchestra_graph::condition::{Facts, Lookup, parse_condition};
+/// use serde_json::Value;
+///
+/// /// A store that answers every question alike.
+/// struct Always(Value);
+/// impl Lookup for Always {
+///     fn lookup(&self, _: &str) -> Option<&Value> {
+///         Some(&self.0)
+///     }
+/// }
+///
+/// let facts = Facts { context: &Always(3.into()), ..Facts::default() };
+/// assert!(parse_condition("context.tries >= 3")?.holds(&facts));
+/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// ```
 pub trait Lookup {
     /// The value of a key.
     fn lookup(&self, key: &str) -> Option<&Value>;
@@ -40,7 +57,16 @@ impl Lookup for serde_json::Map<String, Value> {
 
 /// What is known when an edge is chosen: the stage's outcome and the run's context.
 ///
-/// At a `diamond` the outcome is that of the stage before it (rule R4).
+/// At a `diamond` the outcome is that of the stage before it (rule R4). Keys are looked up as Attractor 10.4 says.
+///
+/// ```
+/// use orchestra_graph::condition::{Facts, parse_condition};
+/// let context = std::collections::BTreeMap::from([("tests_passed".to_owned(), true.into())]);
+/// let facts = Facts { outcome: "success", context: &context, ..Facts::default() };
+/// assert!(parse_condition("outcome=success && context.tests_passed")?.holds(&facts));
+/// assert_eq!(facts.text("context.missing"), "");
+/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The outcome word.
@@ -127,7 +153,7 @@ impl<'a> Facts<'a> {
         !matches!(&*self.text(key), "" | "false" | "0")
     }
 
-    /// Whether a comparison holds.
+    /// Whether a comparison holds (rules C3, C5); an order between texts that are no numbers never does.
     pub fn compare(&self, key: &str, comparison: Comparison, literal: &str) -> bool {
         match comparison {
             Comparison::Equal => self.text(key) == literal,
@@ -204,7 +230,15 @@ pub(crate) fn number(text: &str) -> Option<f64> {
         .filter(|number| number.is_finite())
 }
 
-/// A checked regular expression; time to match is linear in the text.
+/// A checked regular expression, the right side of `matches` (rule C5); time to match is linear in the text.
+///
+/// ```
+/// use orchestra_graph::condition::{Facts, Pattern};
+/// let pattern = Pattern::new("^rel-[0-9]+$")?;
+/// assert!(Facts { preferred_label: "rel-7", ..Facts::default() }.matches("preferred_label", &pattern));
+/// assert!(!Facts::default().matches("preferred_label", &pattern));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Regex,

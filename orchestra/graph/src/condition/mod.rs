@@ -12,7 +12,15 @@ pub use parser::{ConditionFault, parse_condition};
 
 use serde_json::Value;
 
-/// How a clause compares.
+/// How a clause compares (rules C1, C3, C5).
+///
+/// ```
+/// use orchestra_graph::condition::{Comparison, Facts};
+/// let context = std::collections::BTreeMap::from([("tries".to_owned(), 9.into())]);
+/// let facts = Facts { context: &context, ..Facts::default() };
+/// assert!(facts.compare("context.tries", Comparison::Less, "10"));
+/// assert!(!facts.compare("context.tries", Comparison::Less, "ten"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`: equal text.
@@ -46,7 +54,16 @@ impl Comparison {
     }
 }
 
-/// A parsed condition.
+/// A parsed condition (Attractor 10.2, rule C5).
+///
+/// ```
+/// use orchestra_graph::condition::{Expression, parse_condition};
+/// let parsed = parse_condition("outcome=fail || !context.dry_run")?;
+/// let Expression::Any(parts) = &parsed else { panic!("two parts are joined by `||`") };
+/// assert_eq!(parts.len(), 2);
+/// assert_eq!(parsed.keys(), ["outcome", "context.dry_run"]);
+/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Expression {

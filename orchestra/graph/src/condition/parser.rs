@@ -6,7 +6,15 @@ use std::ops::Range;
 use super::{Comparison, Expression, PLAIN_KEYS, Pattern};
 use crate::diagnostic::did_you_mean;
 
-/// Why a condition is not one.
+/// Why a text is no condition (Attractor 10.2).
+///
+/// ```
+/// use orchestra_graph::condition::parse_condition;
+/// let text = "outcme=fail";
+/// let fault = parse_condition(text).unwrap_err();
+/// assert_eq!(&text[fault.range.clone()], "outcme");
+/// assert_eq!(fault.replacement.as_deref(), Some("outcome"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionFault {
     /// What is wrong, in one line.

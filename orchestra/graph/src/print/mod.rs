@@ -42,6 +42,15 @@ impl Default for PictureOptions {
 }
 
 /// How far a node has come in a run.
+///
+/// ```
+/// use orchestra_graph::{NodeState, PictureOptions, Source, load, print_dot};
+/// let loaded = load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default());
+/// let mut options = PictureOptions::default();
+/// options.states.insert("start".to_owned(), "done".parse::<NodeState>()?);
+/// assert!(print_dot(&loaded.graph, &options).contains(NodeState::Done.paint().fill));
+/// # Ok::<(), orchestra_graph::print::UnknownState>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeState {
     /// Not reached yet.
@@ -102,6 +111,11 @@ impl fmt::Display for NodeState {
 }
 
 /// A word that names no [`NodeState`].
+///
+/// ```
+/// let error = "finished".parse::<orchestra_graph::NodeState>().unwrap_err();
+/// assert_eq!(error.to_string(), "`finished` is not the state of a node");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownState(pub String);
 
@@ -125,6 +139,13 @@ impl FromStr for NodeState {
 }
 
 /// The colours of a node, `#rrggbb`; the text can be read on the fill whatever lies around the node.
+///
+/// ```
+/// use orchestra_graph::NodeState;
+/// let (failed, done) = (NodeState::Failed.paint(), NodeState::Done.paint());
+/// assert_ne!(failed.fill, done.fill);
+/// assert!(failed.fill.starts_with('#') && failed.fill.len() == 7);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paint {
     /// Inside.
@@ -142,6 +163,15 @@ impl Paint {
 }
 
 /// What a picture shows of a node.
+///
+/// ```
+/// use orchestra_graph::{PictureOptions, Source, load, print};
+/// let text = "digraph { start -> work -> exit; work [label=\"Write the report\"] }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let faces = print::faces(&loaded.graph, &PictureOptions { wrap: 10, ..PictureOptions::default() });
+/// let work = &faces[loaded.graph.find("work").expect("declared").at()];
+/// assert_eq!((work.shape, work.lines.len(), work.state), ("box", 2, None));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Face<'g> {
     /// The shape: one that Graphviz knows.

@@ -7,6 +7,14 @@ use crate::diagnostic::{Diagnostic, Report};
 use crate::text::Span;
 
 /// A diagnostic as machines read it; `line` and `column` count from 1, columns in characters.
+///
+/// ```
+/// use orchestra_graph::{Source, load, render};
+/// let loaded = load(Source::new("a.dot", "digraph a { start -> exit"), &Default::default());
+/// let object = &render::objects(&loaded.report)[0];
+/// assert_eq!((object.code, object.severity, object.file), ("unterminated_block", "error", "a.dot"));
+/// assert!(object.end_line >= object.line);
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct DiagnosticObject<'d> {
     /// `orchestra.diagnostic/1`.
@@ -44,6 +52,14 @@ pub struct DiagnosticObject<'d> {
 }
 
 /// A change of the text.
+///
+/// ```
+/// use orchestra_graph::{Source, load, render};
+/// let loaded = load(Source::new("a.dot", "strict digraph { start -> exit }"), &Default::default());
+/// let objects = render::objects(&loaded.report);
+/// let fix = objects[0].fix.as_ref().expect("`strict` can be taken away");
+/// assert_eq!((fix.column, fix.end_column, fix.replacement), (1, 8, ""));
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct FixObject<'d> {
     /// First line to replace.
@@ -59,6 +75,15 @@ pub struct FixObject<'d> {
 }
 
 /// A further place.
+///
+/// ```
+/// use orchestra_graph::{Source, load, render};
+/// let text = "digraph { goal=ship; start -> exit; goal=build }";
+/// let loaded = load(Source::new("a.dot", text), &Default::default());
+/// let objects = render::objects(&loaded.report);
+/// let twice = objects.iter().find(|object| object.code == "duplicate_node_attribute");
+/// assert_eq!(twice.expect("the goal is set twice").related[0].column, 11);
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct PlaceObject<'d> {
     /// First line.

@@ -9,6 +9,14 @@ use crate::diagnostic::{Diagnostic, Report, Severity};
 use crate::text::{Position, Source, Span};
 
 /// How the text of a diagnostic looks.
+///
+/// ```
+/// use orchestra_graph::render::{Style, text};
+/// use orchestra_graph::{Source, load};
+/// let loaded = load(Source::new("a.dot", "digraph a { start -> exit"), &Default::default());
+/// assert!(text(&loaded.report, Style::Coloured).contains('\u{1b}'));
+/// assert!(!text(&loaded.report, Style::Plain).contains('\u{1b}'));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// No colours; for `compile_error!`, files and pipes.

@@ -6,6 +6,14 @@ use crate::syntax::lexer::{Kind, Lexer, Token};
 use crate::text::{Source, Span};
 
 /// How large a pipeline may be (rule L10).
+///
+/// ```
+/// use orchestra_graph::{Limits, LoadOptions, Source, load};
+/// let limits = Limits { bytes: 20, ..Limits::default() };
+/// let options = LoadOptions { limits, ..LoadOptions::default() };
+/// let report = load(Source::new("a.dot", "digraph { start -> exit }"), &options).report;
+/// assert_eq!(report.diagnostics[0].code, "size_limit");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest text, in bytes; 16 MiB unless set.
@@ -24,6 +32,13 @@ impl Default for Limits {
 }
 
 /// What parsing gives: the text, the tree and the faults.
+///
+/// ```
+/// use orchestra_graph::{Limits, Source, parse};
+/// let parsed = parse(&Source::new("a.dot", "digraph a { start -- work; work -> exit }"), &Limits::default());
+/// assert_eq!(parsed.faults[0].code, "undirected_edge");
+/// assert_eq!(parsed.file.statements.len(), 2, "what was understood is there all the same");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The text that the spans refer to.
