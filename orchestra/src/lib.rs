@@ -75,8 +75,191 @@ pub use compiled::{Answer, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
+/// Binds a pipeline of another module, or of another crate, to handlers of this program.
+///
+/// The new type stands for the pipeline when a run starts. What the pipeline needs is compared with the handlers
+/// exactly as `pipeline!(.., handlers = ..)` does it; every fault is part of one compile error.
+///
+/// ```
+/// use orchestra::prelude::*;
+///
+/// mod pipelines {
+///     orchestra::pipeline! {
+///         pub mod greet = digraph greet { start -> hello -> exit; hello [type="hello.say"] }
+///     }
+/// }
+///
+/// #[handler("hello.say")]
+/// async fn say_hello() {}
+///
+/// orchestra::bind! { pub Greet = pipelines::greet, handlers = say_hello }
+///
+/// async fn run(engine: &Engine) -> Result<RunResult, Box<dyn std::error::Error>> {
+///     Ok(engine.start(Greet, say_hello {}).await?.wait().await?)
+/// }
+/// ```
 #[cfg(feature = "macros")]
-pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
+pub use orchestra_macros::bind;
+
+/// Makes a handler of a function: `#[handler("KIND")]` runs the nodes whose `type` is that kind.
+///
+/// Arguments are owned and may stand in any order: [`StageContext`], and structs that derive
+/// [`Attributes`](derive@Attributes). The function may return nothing, [`Outcome`](struct@Outcome), an enum that
+/// derives [`Outcome`](derive@Outcome), or a `Result` of one of these; an error fails the stage. A function that is
+/// not `async` runs beside the engine's threads, and cannot be stopped while it runs.
+///
+/// The function stays what it is. Beside it comes a type of the same name, which is a set of one handler:
+/// `handlers = (deploy, App)` names it, `deploy {}` makes it.
+///
+/// ```
+/// use orchestra::prelude::*;
+///
+/// #[derive(Attributes)]
+/// struct Deploy {
+///     environment: String,
+/// }
+///
+/// #[handler("deploy")]
+/// async fn deploy(node: Deploy, stage: StageContext) -> Outcome {
+///     Outcome::success().notes(format!("{} is now in {}", stage.node().label(), node.environment))
+/// }
+///
+/// orchestra::pipeline! {
+///     mod release = digraph release {
+///         start -> ship -> exit
+///         ship [type=deploy, environment=production]
+///     },
+///     handlers = deploy;
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use orchestra_macros::handler;
+
+/// Makes a set of handlers of an `impl` block: each method marked with [`handler`] runs one kind of nodes.
+///
+/// Methods take `&self`, and share the value that is given when a run starts; keep what changes in a lock.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// use orchestra::prelude::*;
+///
+/// #[derive(Default)]
+/// struct App {
+///     calls: AtomicU32,
+/// }
+///
+/// #[handlers]
+/// impl App {
+///     #[handler("lint.run")]
+///     async fn lint(&self) -> Result<(), std::io::Error> {
+///         self.calls.fetch_add(1, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use orchestra_macros::handlers;
+
+/// Reads, checks and compiles pipelines, each into a module.
+///
+/// ```
+/// // A file, into a module with a name of its own. `./` and `../` mean beside this source file, any other path is
+/// // looked up in the package's folder.
+/// # macro_rules! shown { ($($tokens:tt)*) => {} }
+/// # shown! {
+/// orchestra::pipeline! { pub mod review = "./review.dot"; }
+/// # }
+/// // A file, into a module named after its graph.
+/// # shown! {
+/// orchestra::pipeline!("pipelines/release.dot");
+/// # }
+/// // Inline. A raw string or a comment of Rust does what it does elsewhere in Rust.
+/// orchestra::pipeline! {
+///     pub mod tiny = digraph tiny {
+///         start -> work -> exit
+///         work [prompt="Do it", timeout=15m]
+///     }
+/// }
+/// assert_eq!(tiny::nodes::Work::PROMPT, "Do it");
+/// ```
+///
+/// # Options
+/// They follow the text, separated by commas, or stand first in the braces, each closed by a semicolon, and then
+/// hold for every pipeline there.
+///
+/// - `handlers = (Builtin, App)` binds the pipeline to handlers. A kind without a handler, an attribute that a handler
+///   requires and a node lacks, a value of the wrong type, and an edge that waits for an outcome word which no handler
+///   returns are then compile errors, all in one message, with their places in the `.dot` file. A pipeline that uses
+///   built-in kinds only is bound without a word.
+/// - `allow(dead_end)` silences warnings by their code, `deny(dead_end)` and `deny(warnings)` make errors of them.
+///   A note is only seen in a build when its code is denied.
+/// - `crate = path` says where this crate is found, if not as `::orchestra`.
+///
+/// # What the module holds
+/// - `SOURCE`, the text; `PIPELINE`, the table as constant data; `NEEDS`, what it asks of handlers.
+/// - `Node`, an enum of all nodes with `ALL`, `id()`, `FromStr` and `Display`.
+/// - `nodes::Critic`: a type for each node, whose attributes are typed constants, such as `PROMPT` and `TIMEOUT`.
+/// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `label()`, `key()` and `target()`.
+/// - [`TRANSITIONS`](Transitions): the edges, with their conditions.
+///
+/// The documentation of the module shows the goal, a diagram and a table of the nodes.
+///
+/// # Errors
+/// Every fault of the pipeline is a compile error of its own, with its place in the file, the source line and a way to
+/// mend it; inline, the wrong token itself is underlined. After twenty their number is told. Warnings come as warnings
+/// of the lint `deprecated`, the only one that a macro can raise. The module is there even so, with what was
+/// understood, so that the code around it does not fail as well. Editing the file builds the program anew.
+#[cfg(feature = "macros")]
+pub use orchestra_macros::pipeline;
+
+/// Makes a struct of a node's custom attributes, which handlers may take as an argument.
+///
+/// The fields are `String`, integers, `f64`, `bool`, [`Duration`](std::time::Duration), or an `Option` of one of these
+/// where the attribute may be missing. `#[attribute(rename = "dry.run")]` gives the attribute's name,
+/// `#[attribute(default)]` and `#[attribute(default = 3)]` what holds where it is missing.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// #[derive(orchestra::Attributes)]
+/// struct Fetch {
+///     url: String,
+///     #[attribute(default = 3)]
+///     attempts: u8,
+///     #[attribute(rename = "max.age")]
+///     max_age: Option<Duration>,
+/// }
+///
+/// use orchestra::FromStage;
+/// assert_eq!(Fetch::FIELDS[2].name, "max.age");
+/// assert!(Fetch::FIELDS[0].required && !Fetch::FIELDS[1].required);
+/// ```
+#[cfg(feature = "macros")]
+pub use orchestra_macros::Attributes;
+
+/// Makes an enum without fields the outcome words of a handler.
+///
+/// A word is its variant's name in `snake_case`; `#[outcome("word")]` gives another. `success`, `partial_success`,
+/// `retry`, `fail` and `skipped` mean what they mean in the language, any other word counts as a success. An edge that
+/// waits for a word which the handler never returns does not build.
+///
+/// ```
+/// use orchestra::IntoOutcome;
+///
+/// #[derive(orchestra::Outcome)]
+/// enum Verdict {
+///     Approved,
+///     NeedsWork,
+///     #[outcome("fail")]
+///     Refused,
+/// }
+///
+/// assert_eq!(Verdict::NeedsWork.into_outcome().status.word(), "needs_work");
+/// assert!(!Verdict::Refused.into_outcome().status.is_success());
+/// ```
+#[cfg(feature = "macros")]
+pub use orchestra_macros::Outcome;
 
 /// What most programs use, for `use orchestra::prelude::*`.
 #[cfg(feature = "macros")]

@@ -3,11 +3,12 @@
 //! The names are short because a large pipeline repeats them thousands of times.
 
 use std::borrow::Cow;
+use std::mem::{forget, replace};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use orchestra_engine::{AttributeField, Handler, HandlerFuture};
-use orchestra_graph::condition::Pattern;
+use orchestra_graph::condition::{Expression, Pattern, parse_condition};
 use serde_json::Value;
 
 pub use orchestra_engine::{
@@ -17,11 +18,9 @@ pub use orchestra_engine::{
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;
-pub use orchestra_graph::table::End::{self, Unstated};
-pub use orchestra_graph::table::Role::{self, Exit, Routing, Start, Work};
 pub use orchestra_graph::table::Routing::{FirstMatch, FiveStep};
 pub use orchestra_graph::table::{
-    AttributeRow, ConditionRow, Constant, EdgeRow, List, NodeRow, Pipeline, Rows, Settings, Test, Text,
+    AttributeRow, ConditionRow, Constant, EdgeRow, End, NodeRow, Pipeline, Role, Rows, Settings, Test, Text,
 };
 pub use orchestra_graph::{NodeIndex, Position, Readable};
 
@@ -35,9 +34,11 @@ pub const fn t(text: &'static str) -> Text {
     Cow::Borrowed(text)
 }
 
+/// The number that stands for none; a table never has this many rows.
+const NONE: u32 = u32::MAX;
+
 const fn some(index: u32) -> Option<NodeIndex> {
-    // A table never has this many rows, so the number can stand for none.
-    if index == u32::MAX {
+    if index == NONE {
         None
     } else {
         Some(NodeIndex(index))
@@ -45,144 +46,225 @@ const fn some(index: u32) -> Option<NodeIndex> {
 }
 
 const fn count(number: u32) -> Option<u32> {
-    if number == u32::MAX { None } else { Some(number) }
+    if number == NONE { None } else { Some(number) }
 }
 
-/// A node without anything unusual.
-#[allow(clippy::too_many_arguments)]
-pub const fn n(
-    id: &'static str,
-    kind: u16,
-    role: Role,
-    edges: u32,
-    edges_end: u32,
-    attributes: u32,
-    attributes_end: u32,
-    line: u32,
-    column: u32,
-) -> NodeRow {
-    NodeRow {
-        id: Cow::Borrowed(id),
-        kind,
-        role,
+// Rows are given as plain tuples and turned into rows by one call a list: a call or a destructor for each row would
+// cost the compiler ten times as much, and more than in proportion.
+
+/// A node: id; kind, role, first edge and the one behind the last, the same for attributes, line, column.
+pub type Node = (&'static str, [u32; 8]);
+
+/// What is unusual about a node: its number, how a run ends there (1: failed, 2: succeeded), whether plain edges are
+/// followed after a failure, retry target, fallback retry target, most visits.
+pub type NodeMore = (usize, u8, bool, u32, u32, u32);
+
+/// The rows of nodes.
+pub const fn nodes<const N: usize>(nodes: &[Node; N], more: &[NodeMore]) -> [NodeRow; N] {
+    const EMPTY: NodeRow = NodeRow {
+        id: t(""),
+        kind: 0,
+        role: Role::Work,
         end: End::Unstated,
         on_failure_route: false,
-        edges: Rows {
-            start: edges,
-            end: edges_end,
-        },
-        attributes: Rows {
-            start: attributes,
-            end: attributes_end,
-        },
+        edges: Rows { start: 0, end: 0 },
+        attributes: Rows { start: 0, end: 0 },
         retry_target: None,
         fallback_retry_target: None,
         max_visits: None,
-        position: Position { line, column },
+        position: Position { line: 0, column: 0 },
+    };
+    let mut rows = [EMPTY; N];
+    let mut at = 0;
+    while at < N {
+        let (
+            id,
+            [
+                kind,
+                role,
+                edges,
+                edges_end,
+                attributes,
+                attributes_end,
+                line,
+                column,
+            ],
+        ) = nodes[at];
+        let row = &mut rows[at];
+        forget(replace(&mut row.id, t(id)));
+        row.kind = kind as u16;
+        row.role = match role {
+            0 => Role::Start,
+            1 => Role::Exit,
+            2 => Role::Routing,
+            _ => Role::Work,
+        };
+        row.edges = Rows {
+            start: edges,
+            end: edges_end,
+        };
+        row.attributes = Rows {
+            start: attributes,
+            end: attributes_end,
+        };
+        row.position = Position { line, column };
+        at += 1;
     }
-}
-
-/// A node with what is unusual about it.
-pub const fn nx(
-    mut node: NodeRow,
-    end: End,
-    on_failure_route: bool,
-    retry_target: u32,
-    fallback_retry_target: u32,
-    max_visits: u32,
-) -> NodeRow {
-    node.end = end;
-    node.on_failure_route = on_failure_route;
-    node.retry_target = some(retry_target);
-    node.fallback_retry_target = some(fallback_retry_target);
-    node.max_visits = count(max_visits);
-    node
-}
-
-macro_rules! edges {
-    ($($(#[$doc:meta])* $name:ident($($argument:ident: $ty:ty),*) = $condition:expr, $label:expr, $normalized:expr;)+) => {
-        $($(#[$doc])*
-        pub const fn $name(from: u32, to: u32, line: u32, column: u32 $(, $argument: $ty)*) -> EdgeRow {
-            EdgeRow {
-                from: NodeIndex(from),
-                to: NodeIndex(to),
-                label: Cow::Borrowed($label),
-                normalized_label: Cow::Borrowed($normalized),
-                condition: $condition,
-                weight: 0,
-                loop_restart: false,
-                allow_revisit: false,
-                max_revisits: None,
-                attributes: Rows { start: 0, end: 0 },
-                position: Position { line, column },
-            }
-        })+
-    };
-}
-
-edges! {
-    /// An edge without attributes.
-    e() = None, "", "";
-    /// An edge with a condition and nothing else.
-    ec(condition: u32) = Some(condition), "", "";
-    /// An edge with a label.
-    el(condition: u32, label: &'static str, normalized: &'static str) = count(condition), label, normalized;
-}
-
-/// An edge with what is unusual about it.
-pub const fn ex(
-    mut edge: EdgeRow,
-    weight: i64,
-    loop_restart: bool,
-    allow_revisit: bool,
-    max_revisits: u32,
-    attributes: u32,
-    attributes_end: u32,
-) -> EdgeRow {
-    edge.weight = weight;
-    edge.loop_restart = loop_restart;
-    edge.allow_revisit = allow_revisit;
-    edge.max_revisits = count(max_revisits);
-    edge.attributes = Rows {
-        start: attributes,
-        end: attributes_end,
-    };
-    edge
-}
-
-/// A condition.
-pub const fn c(text: &'static str, keys: &'static [Text], test: fn(&Facts<'_>) -> bool) -> ConditionRow {
-    ConditionRow {
-        text: t(text),
-        keys: Cow::Borrowed(keys),
-        test: Test::Closure(test),
+    at = 0;
+    while at < more.len() {
+        let (number, end, on_failure_route, retry_target, fallback_retry_target, max_visits) = more[at];
+        let row = &mut rows[number];
+        row.end = match end {
+            1 => End::Fail,
+            2 => End::Success,
+            _ => End::Unstated,
+        };
+        row.on_failure_route = on_failure_route;
+        row.retry_target = some(retry_target);
+        row.fallback_retry_target = some(fallback_retry_target);
+        row.max_visits = count(max_visits);
+        at += 1;
     }
+    rows
 }
 
-macro_rules! attributes {
-    ($($(#[$doc:meta])* $name:ident($value:ident: $ty:ty) = $constant:expr;)+) => {
-        // Each builds its row in one step: a call less is a frame less for the compiler to evaluate.
-        $($(#[$doc])*
-        pub const fn $name(key: &'static str, $value: $ty) -> AttributeRow {
-            AttributeRow {
-                key: Cow::Borrowed(key),
-                value: $constant,
-            }
-        })+
+/// An edge: from, to, condition, line, column.
+pub type Edge = [u32; 5];
+
+/// The label of an edge, as written and as compared.
+pub type Label = (usize, &'static str, &'static str);
+
+/// What is unusual about an edge: its number, weight, whether it restarts the run, whether it may lead back and how
+/// often, first attribute and the one behind the last.
+pub type EdgeMore = (usize, i64, bool, bool, u32, u32, u32);
+
+/// The rows of edges.
+pub const fn edges<const N: usize>(edges: &[Edge; N], labels: &[Label], more: &[EdgeMore]) -> [EdgeRow; N] {
+    const EMPTY: EdgeRow = EdgeRow {
+        from: NodeIndex(0),
+        to: NodeIndex(0),
+        label: t(""),
+        normalized_label: t(""),
+        condition: None,
+        weight: 0,
+        loop_restart: false,
+        allow_revisit: false,
+        max_revisits: None,
+        attributes: Rows { start: 0, end: 0 },
+        position: Position { line: 0, column: 0 },
     };
+    let mut rows = [EMPTY; N];
+    let mut at = 0;
+    while at < N {
+        let [from, to, condition, line, column] = edges[at];
+        let row = &mut rows[at];
+        row.from = NodeIndex(from);
+        row.to = NodeIndex(to);
+        row.condition = count(condition);
+        row.position = Position { line, column };
+        at += 1;
+    }
+    at = 0;
+    while at < labels.len() {
+        let (number, label, normalized) = labels[at];
+        forget(replace(&mut rows[number].label, t(label)));
+        forget(replace(&mut rows[number].normalized_label, t(normalized)));
+        at += 1;
+    }
+    at = 0;
+    while at < more.len() {
+        let (number, weight, loop_restart, allow_revisit, max_revisits, start, end) = more[at];
+        let row = &mut rows[number];
+        row.weight = weight;
+        row.loop_restart = loop_restart;
+        row.allow_revisit = allow_revisit;
+        row.max_revisits = count(max_revisits);
+        row.attributes = Rows { start, end };
+        at += 1;
+    }
+    rows
 }
 
-attributes! {
-    /// A text attribute.
-    s(value: &'static str) = Constant::String(Cow::Borrowed(value));
-    /// A whole-number attribute.
-    i(value: i64) = Constant::Integer(value);
-    /// A decimal attribute.
-    f(value: f64) = Constant::Float(value);
-    /// A boolean attribute.
-    b(value: bool) = Constant::Boolean(value);
-    /// A duration attribute, in milliseconds.
-    d(value: u64) = Constant::Duration(Duration::from_millis(value));
+/// A value of an attribute.
+#[derive(Clone, Copy)]
+pub enum V {
+    /// Text.
+    S(&'static str),
+    /// A whole number.
+    I(i64),
+    /// A decimal number.
+    F(f64),
+    /// `true` or `false`.
+    B(bool),
+    /// A duration in milliseconds.
+    D(u64),
+}
+pub use V::*;
+
+/// An attribute.
+pub type Attribute = (&'static str, V);
+
+/// The rows of attributes.
+pub const fn attributes<const N: usize>(attributes: &[Attribute; N]) -> [AttributeRow; N] {
+    const EMPTY: AttributeRow = AttributeRow {
+        key: t(""),
+        value: Constant::Boolean(false),
+    };
+    let mut rows = [EMPTY; N];
+    let mut at = 0;
+    while at < N {
+        let (key, value) = attributes[at];
+        let value = match value {
+            V::S(text) => Constant::String(t(text)),
+            V::I(number) => Constant::Integer(number),
+            V::F(number) => Constant::Float(number),
+            V::B(value) => Constant::Boolean(value),
+            V::D(millis) => Constant::Duration(Duration::from_millis(millis)),
+        };
+        forget(replace(&mut rows[at], AttributeRow { key: t(key), value }));
+        at += 1;
+    }
+    rows
+}
+
+/// Texts.
+pub const fn texts<const N: usize>(texts: &[&'static str; N]) -> [Text; N] {
+    const EMPTY: Text = t("");
+    let mut rows = [EMPTY; N];
+    let mut at = 0;
+    while at < N {
+        forget(replace(&mut rows[at], t(texts[at])));
+        at += 1;
+    }
+    rows
+}
+
+/// A condition: its text, the first of the keys that it reads and the one behind the last, how it is tested.
+pub type Condition = (&'static str, usize, usize, fn(&Facts<'_>) -> bool);
+
+/// The rows of conditions.
+pub const fn conditions<const N: usize>(
+    conditions: &[Condition; N],
+    keys: &'static [Text],
+) -> [ConditionRow; N] {
+    const EMPTY: ConditionRow = ConditionRow {
+        text: t(""),
+        keys: Cow::Borrowed(&[]),
+        test: Test::Closure(|_| false),
+    };
+    let mut rows = [EMPTY; N];
+    let mut at = 0;
+    while at < N {
+        let (text, start, end, test) = conditions[at];
+        let row = ConditionRow {
+            text: t(text),
+            keys: Cow::Borrowed(keys.split_at(end).0.split_at(start).1),
+            test: Test::Closure(test),
+        };
+        forget(replace(&mut rows[at], row));
+        at += 1;
+    }
+    rows
 }
 
 /// A pipeline.
@@ -252,6 +334,30 @@ impl LazyPattern {
         pattern
             .as_ref()
             .is_some_and(|pattern| facts.matches(key, pattern))
+    }
+}
+
+/// A condition too long for code, which is parsed when it is first used.
+pub struct LazyCondition {
+    text: &'static str,
+    expression: OnceLock<Option<Expression>>,
+}
+
+impl LazyCondition {
+    /// The condition of a text that was checked when the program was built.
+    pub const fn new(text: &'static str) -> LazyCondition {
+        LazyCondition {
+            text,
+            expression: OnceLock::new(),
+        }
+    }
+
+    /// Whether it holds.
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        let expression = self.expression.get_or_init(|| parse_condition(self.text).ok());
+        expression
+            .as_ref()
+            .is_some_and(|expression| expression.holds(facts))
     }
 }
 

@@ -58,7 +58,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             return Err(syn::Error::new(ident.span(), error));
         }
         let (constant, ty) = (format_ident!("__F{at}"), &field.ty);
-        let (_, span) = krate::ends(ty);
+        let span = krate::at(krate::ends(ty).1);
         let call = quote_spanned!(span=> #krate::__private::field::<#ty>());
         constants.extend(quote!(const #constant: #krate::__private::Field<#ty> = #call;));
         let required = match &said.default {

@@ -35,14 +35,31 @@ impl Code {
         self
     }
 
-    /// A documentation comment of one line.
+    /// Numbers, each closed by a comma. They are most of a table, so they are written without the formatter.
+    pub(crate) fn numbers(&mut self, numbers: &[u32]) -> &mut Code {
+        for number in numbers {
+            let mut digits = [0u8; 10];
+            let mut at = digits.len();
+            let mut rest = *number;
+            loop {
+                at -= 1;
+                digits[at] = b'0' + (rest % 10) as u8;
+                rest /= 10;
+                if rest == 0 {
+                    break;
+                }
+            }
+            self.text
+                .extend(digits[at..].iter().map(|digit| char::from(*digit)));
+            self.text.push(',');
+        }
+        self
+    }
+
+    /// A documentation comment of one line without signs that end it.
     pub(crate) fn doc(&mut self, text: &str) -> &mut Code {
         self.text.push_str("\n/// ");
-        let shown = text
-            .chars()
-            .take(200)
-            .map(|c| if c.is_control() { ' ' } else { c });
-        self.text.extend(shown);
+        self.text.push_str(text);
         self.text.push('\n');
         self
     }

@@ -16,7 +16,7 @@ pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
         inline(&pipeline.file)
     );
     if !pipeline.goal().is_empty() {
-        let _ = write!(text, "\n**Goal:** {}\n", inline(pipeline.goal()));
+        let _ = write!(text, "\n**Goal:** {}\n", plain(pipeline.goal()));
     }
     let count = pipeline.nodes.len();
     if count > MOST {
@@ -38,8 +38,8 @@ pub(crate) fn of(pipeline: &Pipeline, diagram: Option<String>) -> String {
             text,
             "| `{}` | {} | {} | {} |",
             inline(stage.id()),
-            cell(stage.kind()),
-            cell(stage.label()),
+            plain(stage.kind()),
+            plain(stage.label()),
             next.join("<br>")
         );
     }
@@ -50,7 +50,7 @@ fn way(pipeline: &Pipeline, edge: &EdgeRow) -> String {
     let target = inline(pipeline.stage(edge.to).id());
     let mut way = format!("`{target}`");
     if !edge.label.is_empty() {
-        let _ = write!(way, " ({})", cell(&edge.label));
+        let _ = write!(way, " ({})", plain(&edge.label));
     }
     if let Some(condition) = pipeline.condition(edge) {
         let _ = write!(way, " if `{}`", inline(&condition.text).replace('|', "\\|"));
@@ -69,20 +69,29 @@ fn inline(text: &str) -> String {
         .collect()
 }
 
-/// A text for a cell of a table, where no sign has a meaning.
-fn cell(text: &str) -> String {
-    let mut cell = String::new();
-    for character in text.chars().take(120) {
-        if character.is_control() {
-            cell.push(' ');
-            continue;
+/// A text of the user's in which no sign has a meaning for Markdown, short enough for a line.
+pub(crate) fn plain(text: &str) -> String {
+    const LONGEST: usize = 160;
+    let mut plain = String::new();
+    for character in text.chars().take(LONGEST) {
+        match character {
+            // Signs that turn the direction of text are refused in comments by rustc.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            character if character.is_control() => plain.push(' '),
+            character => {
+                if character.is_ascii_punctuation()
+                    && !matches!(character, '.' | ',' | '-' | '\'' | '?' | '/')
+                {
+                    plain.push('\\');
+                }
+                plain.push(character);
+            }
         }
-        if matches!(character, '|' | '*' | '_' | '[' | ']' | '<' | '>' | '`' | '\\') {
-            cell.push('\\');
-        }
-        cell.push(character);
     }
-    cell
+    if text.chars().nth(LONGEST).is_some() {
+        plain.push_str(" ..");
+    }
+    plain
 }
 
 /// The picture of a graph in Mermaid's words; none where nobody could read it.

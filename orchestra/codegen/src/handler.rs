@@ -95,10 +95,14 @@ pub(crate) fn function(arguments: TokenStream, item: TokenStream) -> TokenStream
     let signature = match Signed::of(&function.signature, false) {
         Ok(signature) => signature,
         Err(error) => {
-            // The type is there even so, that a pipeline bound to it does not complain as well.
+            // The type is there even so, that a pipeline bound to it does not complain as well; not in an `impl`.
+            let method = function.signature.receiver().is_some();
+            let errors = error.to_compile_error();
+            if method {
+                return quote! { #item #errors };
+            }
             let name = &function.signature.ident;
             let visibility = &function.visibility;
-            let errors = error.to_compile_error();
             return quote! { #item #errors #[allow(non_camel_case_types)] #visibility struct #name {} };
         }
     };
@@ -389,14 +393,14 @@ impl Handler<'_> {
         let mut fields = Vec::new();
         for (at, ty) in self.signature.arguments.iter().enumerate() {
             let name = self.argument(at);
-            let (_, span) = krate::ends(ty);
+            let span = krate::at(krate::ends(ty).1);
             let call = quote_spanned!(span=> #krate::__private::argument::<#ty>());
             constants.extend(quote!(const #name: #krate::__private::Argument<#ty> = #call;));
             fields.push(name);
         }
         let (spec, returned) = (self.name("S"), self.name("R"));
         let (kind, ty) = (self.kind, &self.signature.returned);
-        let (_, span) = krate::ends(ty);
+        let span = krate::at(krate::ends(ty).1);
         let call = quote_spanned!(span=> #krate::__private::returned::<#ty>());
         quote! {
             #constants
@@ -426,7 +430,7 @@ impl Handler<'_> {
             names.push(name);
         }
         let state = self.signature.method.then(|| quote!(&*state,));
-        let span = self.span;
+        let span = krate::at(self.span);
         let run = if self.signature.asynchronous {
             quote_spanned!(span=> #call(#state #(#names),*).await)
         } else {
@@ -434,7 +438,7 @@ impl Handler<'_> {
             quote_spanned!(span=> #krate::__private::blocking(move || #call(#state #(#names),*)).await)
         };
         let shared =
-            (!self.signature.asynchronous).then(|| quote!(let state = ::std::sync::Arc::clone(state);));
+            (!self.signature.asynchronous).then(|| quote!(let state = ::core::clone::Clone::clone(state);));
         quote_spanned! {span=>
             #krate::__private::add(registry, #spec, &state, |state, stage| {
                 let _ = state;

@@ -44,3 +44,8 @@ pub(crate) fn located(tokens: TokenStream, place: Span) -> TokenStream {
         })
         .collect()
 }
+
+/// A span that lies at a place, but whose names mean what they mean where the macro is called.
+pub(crate) fn at(place: Span) -> Span {
+    Span::call_site().located_at(place)
+}

@@ -2,6 +2,12 @@
 //!
 //! An ordinary library over `proc_macro2`, so that it can be tested like any other; the macro crate only passes
 //! tokens through. Files are read through a [`Reader`].
+//!
+//! ```
+//! let item = "enum Verdict { Approved, Rejected }".parse().expect("tokens");
+//! let code = orchestra_codegen::expand_outcome(item).to_string();
+//! assert!(code.contains("\"approved\" , \"rejected\""));
+//! ```
 
 mod attributes;
 mod bind;

@@ -4,6 +4,7 @@ use orchestra_graph::table::{Pipeline, Stage};
 use orchestra_graph::{NodeIndex, accelerator_key, is_drawing_attribute, kind};
 
 use crate::code::{Code, type_of, value};
+use crate::docs::plain;
 use crate::names::{Taken, pascal, screaming};
 use crate::table;
 
@@ -53,8 +54,10 @@ fn variants(pipeline: &Pipeline) -> Vec<String> {
 
 fn node_enum(code: &mut Code, variants: &[String]) {
     code.doc("The nodes of the pipeline.");
-    code.push("#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::fmt::Debug,");
-    code.push("::core::cmp::PartialEq,::core::cmp::Eq,::core::hash::Hash)]#[repr(u32)]pub enum Node{");
+    code.push(
+        "#[::core::prelude::v1::derive(::core::clone::Clone,::core::marker::Copy,::core::cmp::PartialEq,",
+    );
+    code.push("::core::cmp::Eq,::core::hash::Hash)]#[repr(u32)]pub enum Node{");
     for variant in variants {
         code.push(variant).push(",");
     }
@@ -72,6 +75,9 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     code.push("pub fn id(self)->&'static str{__orchestra::__private::id(&__table::TABLE,self as usize)}}");
     code.push("impl ::core::fmt::Display for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
     code.push("->::core::fmt::Result{f.write_str(self.id())}}");
+    // Derived, it would be one match over all nodes, whose check costs the square of their number.
+    code.push("impl ::core::fmt::Debug for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
+    code.push("->::core::fmt::Result{f.write_str(self.id())}}");
     code.push("impl ::core::str::FromStr for Node{type Err=__orchestra::UnknownNode;");
     code.push("fn from_str(id:&str)->::core::result::Result<Node,__orchestra::UnknownNode>");
     code.push("{__orchestra::__private::parse(&__table::TABLE,Node::ALL,id)}}");
@@ -83,7 +89,7 @@ fn nodes(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     code.push("pub mod nodes{");
     for (at, variant) in variants.iter().enumerate() {
         let stage = pipeline.stage(NodeIndex(at as u32));
-        code.doc(&format!("`{}`: {}", stage.id(), stage.label()));
+        code.doc(&format!("{}: {}", plain(stage.id()), plain(stage.label())));
         code.push("pub enum ").push(variant).push("{}");
         constants(code, stage, variant);
     }
@@ -158,10 +164,14 @@ struct Answer {
 }
 
 fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) {
-    code.doc(&format!("The answers of `{}`: {}", stage.id(), stage.label()));
+    code.doc(&format!(
+        "The answers of {}: {}",
+        plain(stage.id()),
+        plain(stage.label())
+    ));
     code.push("pub enum ").push(name).push("{");
     for answer in answers {
-        code.doc(&answer.label);
+        code.doc(&plain(&answer.label));
         code.push(&answer.variant).push(",");
     }
     // Two small impls and a table a gate: derives and methods of its own would cost ten times as much to compile.

@@ -84,9 +84,8 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
     };
     // An inline text has as many lines before it as its file; they do not count towards the limit.
     options.limits.bytes += found.start;
-    let mut loaded = load_bytes(&found.name, &found.bytes, &options);
+    let loaded = load_bytes(&found.name, &found.bytes, &options);
     if !missing {
-        promote_notes(&mut loaded, &options.deny);
         faults.extend(reported(&loaded, &found.origin));
     }
     let generated = generate(&declared, &found, &loaded);
@@ -109,15 +108,6 @@ fn unknown_codes(options: &Options) -> TokenStream {
             Some(report::error(&text, (code.span(), code.span())))
         })
         .collect()
-}
-
-/// A note that is denied by its own code is an error too; `deny(warnings)` leaves notes alone.
-fn promote_notes(loaded: &mut Loaded, deny: &[String]) {
-    for fault in &mut loaded.report.diagnostics {
-        if fault.severity == Severity::Info && deny.iter().any(|code| code == fault.code) {
-            fault.severity = Severity::Error;
-        }
-    }
 }
 
 /// Errors and warnings, the first ones of each in full and then their number.
@@ -279,7 +269,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
     quote! {
         #(#attributes)*
         #[doc = #docs]
-        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all)]
+        #[allow(dead_code, missing_docs, non_camel_case_types, unreachable_pub, unused_imports, clippy::all, rustdoc::all)]
         #visibility mod #name {
             use #inside as __orchestra;
             #body
@@ -312,6 +302,7 @@ fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) 
 /// The constant that compares needs with handlers; its error points at the handlers.
 pub(crate) fn verify(krate: &TokenStream, module: &TokenStream, handlers: &Type) -> TokenStream {
     let (start, end) = krate::ends(handlers);
+    let (start, end) = (krate::at(start), krate::at(end));
     let (first, last) = (
         krate::located(krate.clone(), start),
         krate::located(krate.clone(), end),

@@ -21,7 +21,7 @@ pub(crate) fn error(text: &str, (start, end): (Span, Span)) -> TokenStream {
 /// A warning with its text at a token; it is a rustc warning of the lint `deprecated`.
 pub(crate) fn warning(code: &str, text: &str, span: Span) -> TokenStream {
     let item = Ident::new(code, Span::call_site());
-    let used = Ident::new(code, span);
+    let used = Ident::new(code, Span::call_site().located_at(span));
     quote::quote! {
         const _: () = {
             #[deprecated(note = #text)]

@@ -3,64 +3,62 @@
 use std::collections::HashMap;
 
 use orchestra_graph::condition::{Comparison, Expression};
-use orchestra_graph::table::{Constant, EdgeRow, End, NodeRow, Pipeline, Role, Routing, Test, Text};
+use orchestra_graph::table::{Constant, End, Pipeline, Role, Routing, Test, Text};
 
 use crate::code::{Code, float, millis};
+
+/// Conditions with more parts are evaluated as a tree: code for them would only slow the build.
+const MAX_PARTS: usize = 64;
+
+/// Writes the rows of a list as a static of plain data, and the static that is made of it.
+fn list(code: &mut Code, name: &str, row: &str, plain: &str, count: usize, rows: &str, more: &str) {
+    // A list of its own is cheaper to check than one that is only lent to a call.
+    code.push("static P")
+        .push(name)
+        .push(":[")
+        .push(plain)
+        .push(";")
+        .show(count)
+        .push("]=[")
+        .push(rows);
+    code.push("];static ")
+        .push(name)
+        .push(":[")
+        .push(row)
+        .push(";")
+        .show(count)
+        .push("]=");
+    code.push(&name.to_lowercase())
+        .push("(&P")
+        .push(name)
+        .push(more)
+        .push(");");
+}
 
 /// Writes the private module that holds the table.
 pub(crate) fn write(code: &mut Code, pipeline: &Pipeline) {
     code.push("mod __table{use super::__orchestra::__private::*;");
     texts(code, "KINDS", &pipeline.kinds);
-    code.push("static NODES:[NodeRow;")
-        .show(pipeline.nodes.len())
-        .push("]=[");
-    for row in pipeline.nodes.iter() {
-        node(code, row);
-    }
-    code.push("];static EDGES:[EdgeRow;")
-        .show(pipeline.edges.len())
-        .push("]=[");
-    for row in pipeline.edges.iter() {
-        edge(code, row);
-    }
-    code.push("];static ATTRIBUTES:[AttributeRow;")
-        .show(pipeline.attributes.len())
-        .push("]=[");
-    for row in pipeline.attributes.iter() {
-        let (constructor, shown) = match &row.value {
-            Constant::String(_) => ("s(", String::new()),
-            Constant::Integer(number) => ("i(", number.to_string()),
-            Constant::Float(number) => ("f(", float(*number)),
-            Constant::Boolean(value) => ("b(", value.to_string()),
-            Constant::Duration(duration) => ("d(", millis(*duration).to_string()),
-        };
-        code.push(constructor).string(&row.key).push(",");
-        match &row.value {
-            Constant::String(text) => code.string(text),
-            _ => code.push(&shown),
-        };
-        code.push("),");
-    }
-    code.push("];");
+    nodes(code, pipeline);
+    edges(code, pipeline);
+    attributes(code, pipeline);
     conditions(code, pipeline);
     code.push("pub(super)static TABLE:Pipeline=pipeline(");
-    code.string(&pipeline.name)
-        .push(",")
-        .string(&pipeline.file)
-        .push(",super::SOURCE,Settings{routing:");
-    code.push(match pipeline.settings.routing {
-        Routing::FiveStep => "FiveStep",
-        Routing::FirstMatch => "FirstMatch",
-    });
+    code.string(&pipeline.name).push(",").string(&pipeline.file);
+    code.push(",super::SOURCE,Settings{routing:")
+        .push(match pipeline.settings.routing {
+            Routing::FiveStep => "FiveStep",
+            Routing::FirstMatch => "FirstMatch",
+        });
     code.push(",max_node_visits:")
         .show(pipeline.settings.max_node_visits);
     code.push(",failure_breaker:")
         .show(pipeline.settings.failure_breaker)
         .push("},");
-    code.show(pipeline.start.0).push(",").show(pipeline.exit.0);
-    code.push(",&KINDS,&NODES,&EDGES,&CONDITIONS,&ATTRIBUTES,");
-    let graph = pipeline.graph_attributes;
-    code.show(graph.start).push(",").show(graph.end).push(");}");
+    code.numbers(&[pipeline.start.0, pipeline.exit.0]);
+    code.push("&KINDS,&NODES,&EDGES,&CONDITIONS,&ATTRIBUTES,");
+    code.numbers(&[pipeline.graph_attributes.start, pipeline.graph_attributes.end])
+        .push(");}");
 }
 
 fn texts(code: &mut Code, name: &str, texts: &[Text]) {
@@ -68,144 +66,184 @@ fn texts(code: &mut Code, name: &str, texts: &[Text]) {
         .push(name)
         .push(":[Text;")
         .show(texts.len())
-        .push("]=[");
-    for text in texts {
-        code.push("t(").string(text).push("),");
-    }
-    code.push("];");
+        .push("]=texts(&[");
+    code.strings(texts.iter().map(|text| &**text)).push("]);");
 }
 
-fn node(code: &mut Code, row: &NodeRow) {
-    let unusual = row.end != End::Unstated
-        || row.on_failure_route
-        || row.retry_target.is_some()
-        || row.fallback_retry_target.is_some()
-        || row.max_visits.is_some();
-    if unusual {
-        code.push("nx(");
-    }
-    code.push("n(")
-        .string(&row.id)
-        .push(",")
-        .show(row.kind)
-        .push(match row.role {
-            Role::Start => ",Start,",
-            Role::Exit => ",Exit,",
-            Role::Routing => ",Routing,",
-            Role::Work => ",Work,",
-        });
-    for number in [
-        row.edges.start,
-        row.edges.end,
-        row.attributes.start,
-        row.attributes.end,
-        row.position.line,
-    ] {
-        code.show(number).push(",");
-    }
-    code.show(row.position.column).push(")");
-    if unusual {
-        code.push(match row.end {
-            End::Unstated => ",Unstated,",
-            End::Fail => ",End::Fail,",
-            End::Success => ",End::Success,",
-        });
-        code.show(row.on_failure_route);
+fn nodes(code: &mut Code, pipeline: &Pipeline) {
+    let mut more = Code::default();
+    let mut rows = Code::default();
+    for (at, row) in pipeline.nodes.iter().enumerate() {
+        rows.push("(")
+            .string(&row.id)
+            .push(",[")
+            .show(row.kind)
+            .push(match row.role {
+                Role::Start => ",0,",
+                Role::Exit => ",1,",
+                Role::Routing => ",2,",
+                Role::Work => ",3,",
+            });
+        rows.numbers(&[
+            row.edges.start,
+            row.edges.end,
+            row.attributes.start,
+            row.attributes.end,
+        ]);
+        rows.numbers(&[row.position.line, row.position.column])
+            .push("]),");
         let targets = [row.retry_target, row.fallback_retry_target].map(|target| target.map(|node| node.0));
-        for number in [targets[0], targets[1], row.max_visits] {
-            code.push(",");
-            optional(code, number);
+        let numbers = [targets[0], targets[1], row.max_visits];
+        if row.end == End::Unstated && !row.on_failure_route && numbers == [None; 3] {
+            continue;
         }
-        code.push(")");
+        more.push("(").show(at).push(match row.end {
+            End::Unstated => ",0,",
+            End::Fail => ",1,",
+            End::Success => ",2,",
+        });
+        more.show(row.on_failure_route)
+            .push(",")
+            .numbers(&numbers.map(or_none))
+            .push("),");
     }
-    code.push(",");
+    let more = format!(",&[{}]", more.text);
+    list(
+        code,
+        "NODES",
+        "NodeRow",
+        "Node",
+        pipeline.nodes.len(),
+        &rows.text,
+        &more,
+    );
 }
 
 /// A number, or the one that stands for none.
-fn optional(code: &mut Code, number: Option<u32>) {
-    match number {
-        Some(number) => code.show(number),
-        None => code.push("!0"),
-    };
+fn or_none(number: Option<u32>) -> u32 {
+    number.unwrap_or(u32::MAX)
 }
 
-fn edge(code: &mut Code, row: &EdgeRow) {
-    let unusual = row.weight != 0
-        || row.loop_restart
-        || row.allow_revisit
-        || row.max_revisits.is_some()
-        || row.attributes.start != row.attributes.end;
-    if unusual {
-        code.push("ex(");
+fn edges(code: &mut Code, pipeline: &Pipeline) {
+    let (mut labels, mut more) = (Code::default(), Code::default());
+    let mut rows = Code::default();
+    for (at, row) in pipeline.edges.iter().enumerate() {
+        rows.push("[")
+            .numbers(&[row.from.0, row.to.0, or_none(row.condition)]);
+        rows.numbers(&[row.position.line, row.position.column]).push("],");
+        if !row.label.is_empty() {
+            labels.push("(").show(at).push(",").string(&row.label).push(",");
+            labels.string(&row.normalized_label).push("),");
+        }
+        let unusual = row.weight != 0
+            || row.loop_restart
+            || row.allow_revisit
+            || row.max_revisits.is_some()
+            || row.attributes.start != row.attributes.end;
+        if unusual {
+            more.push("(")
+                .show(at)
+                .push(",")
+                .show(row.weight)
+                .push(",")
+                .show(row.loop_restart);
+            more.push(",").show(row.allow_revisit).push(",");
+            more.numbers(&[
+                or_none(row.max_revisits),
+                row.attributes.start,
+                row.attributes.end,
+            ])
+            .push("),");
+        }
     }
-    let labelled = !row.label.is_empty();
-    code.push(match row.condition {
-        _ if labelled => "el(",
-        Some(_) => "ec(",
-        None => "e(",
-    });
-    for number in [row.from.0, row.to.0, row.position.line] {
-        code.show(number).push(",");
-    }
-    code.show(row.position.column);
-    if labelled || row.condition.is_some() {
-        code.push(",");
-        optional(code, row.condition);
-    }
-    if labelled {
-        code.push(",")
-            .string(&row.label)
-            .push(",")
-            .string(&row.normalized_label);
-    }
-    code.push(")");
-    if unusual {
-        code.push(",")
-            .show(row.weight)
-            .push(",")
-            .show(row.loop_restart)
-            .push(",");
-        code.show(row.allow_revisit).push(",");
-        optional(code, row.max_revisits);
-        code.push(",")
-            .show(row.attributes.start)
-            .push(",")
-            .show(row.attributes.end)
-            .push(")");
-    }
-    code.push(",");
+    let more = format!(",&[{}],&[{}]", labels.text, more.text);
+    list(
+        code,
+        "EDGES",
+        "EdgeRow",
+        "Edge",
+        pipeline.edges.len(),
+        &rows.text,
+        &more,
+    );
 }
 
-/// The conditions, each a closure that calls the primitives of the evaluator.
+fn attributes(code: &mut Code, pipeline: &Pipeline) {
+    let mut rows = Code::default();
+    for row in pipeline.attributes.iter() {
+        rows.push("(").string(&row.key);
+        match &row.value {
+            Constant::String(text) => rows.push(",S(").string(text),
+            Constant::Integer(number) => rows.push(",I(").show(number),
+            Constant::Float(number) => rows.push(",F(").push(&float(*number)),
+            Constant::Boolean(value) => rows.push(",B(").show(value),
+            Constant::Duration(duration) => rows.push(",D(").show(millis(*duration)),
+        };
+        rows.push(")),");
+    }
+    let count = pipeline.attributes.len();
+    list(
+        code,
+        "ATTRIBUTES",
+        "AttributeRow",
+        "Attribute",
+        count,
+        &rows.text,
+        "",
+    );
+}
+
+/// The conditions, each a function that calls the primitives of the evaluator. Closures would all be checked as one
+/// piece with the list that holds them, at a cost that grows with its square.
 fn conditions(code: &mut Code, pipeline: &Pipeline) {
-    let mut keys: HashMap<&[Text], usize> = HashMap::new();
+    let mut keys: Vec<Text> = Vec::new();
+    let mut places: HashMap<&[Text], usize> = HashMap::new();
     let mut statics = Statics::default();
     let mut rows = Code::default();
-    for row in pipeline.conditions.iter() {
-        let next = keys.len();
-        let number = *keys.entry(&row.keys).or_insert_with(|| {
-            texts(code, &format!("K{next}"), &row.keys);
-            next
+    for (at, row) in pipeline.conditions.iter().enumerate() {
+        let start = *places.entry(&row.keys).or_insert_with(|| {
+            keys.extend(row.keys.iter().cloned());
+            keys.len() - row.keys.len()
         });
-        rows.push("c(")
+        rows.push("(")
             .string(&row.text)
-            .push(",&K")
-            .show(number)
-            .push(",|x|");
+            .push(",")
+            .show(start)
+            .push(",")
+            .show(start + row.keys.len());
+        rows.push(",c").show(at).push("),");
+        code.push("fn c").show(at).push("(x:&Facts<'_>)->bool{");
         match &row.test {
-            Test::Tree(expression) => test(&mut rows, expression, &mut statics),
+            Test::Tree(expression) if parts(expression) > MAX_PARTS => {
+                let name = statics.add("LazyCondition", &row.text);
+                code.push(&name).push(".holds(x)");
+            }
+            Test::Tree(expression) => test(code, expression, &mut statics),
             // A table that is written out was made from a graph, whose conditions are trees.
             Test::Closure(_) => {
-                rows.push("false");
+                code.push("false");
             }
         }
-        rows.push("),");
+        code.push("}");
     }
     code.push(&statics.code.text);
-    code.push("static CONDITIONS:[ConditionRow;")
-        .show(pipeline.conditions.len())
-        .push("]=[");
-    code.push(&rows.text).push("];");
+    texts(code, "KEYS", &keys);
+    let count = pipeline.conditions.len();
+    list(
+        code,
+        "CONDITIONS",
+        "ConditionRow",
+        "Condition",
+        count,
+        &rows.text,
+        ",&KEYS",
+    );
+}
+
+fn parts(expression: &Expression) -> usize {
+    let mut count = 0;
+    expression.visit(&mut |_| count += 1);
+    count
 }
 
 /// Patterns and values that are made once, when they are first used.

@@ -28,7 +28,7 @@ pub trait Binding<H: HandlerSet> {
     label = "not bound to handlers",
     note = "say `pipeline!(.., handlers = MyHandlers)`, or bind it with `orchestra::bind!`"
 )]
-pub trait Bound<H: HandlerSet>: 'static {}
+pub trait Bound<H>: 'static {}
 
 /// A compiled pipeline: constant data, and the mark that tells what it is bound to.
 pub struct Compiled<M> {

@@ -25,6 +25,18 @@ pub struct Place {
 }
 
 /// What a pipeline needs of the handlers of its custom kinds; `pipeline!` makes one for each pipeline.
+///
+/// ```
+/// use orchestra_engine::{Needs, NodeNeed, Place};
+/// const PLACE: Place = Place { line: 2, column: 3, offset: 14, length: 4 };
+/// const NEEDS: Needs<'static> = Needs {
+///     file: "release.dot",
+///     source: "digraph {\n  ship [type=deploy]\n}",
+///     nodes: &[NodeNeed { id: "ship", kind: "deploy", place: PLACE, kind_place: PLACE, attributes: &[] }],
+///     words: &[],
+/// };
+/// assert_eq!(NEEDS.nodes[0].kind, "deploy");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs<'n> {
     /// The file, for messages.

@@ -1,0 +1,233 @@
+//! Expansions from files in memory: what is generated, and what is said when something is wrong.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use orchestra_codegen::{
+    ReadFault, Reader, expand_attributes, expand_bind, expand_handler, expand_outcome, expand_pipeline,
+};
+use proc_macro2::{Span, TokenStream};
+
+/// A package in memory whose invocation stands in `src/flows/mod.rs`.
+struct Memory {
+    files: BTreeMap<&'static str, &'static str>,
+}
+
+impl Reader for Memory {
+    fn manifest(&self) -> PathBuf {
+        PathBuf::from("/work/package")
+    }
+
+    fn source_file(&self, _: Span) -> Option<PathBuf> {
+        Some(PathBuf::from("/work/package/src/flows/mod.rs"))
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadFault> {
+        let text = self
+            .files
+            .get(path.to_str().unwrap_or_default())
+            .ok_or(ReadFault::Missing)?;
+        match text.len() as u64 {
+            length if length > limit || text.contains("HUGE") => Err(ReadFault::TooLong(length)),
+            _ => Ok(text.as_bytes().to_vec()),
+        }
+    }
+
+    fn list(&self, folder: &Path) -> Vec<String> {
+        self.files
+            .keys()
+            .filter_map(|file| Path::new(file).strip_prefix(folder).ok())
+            .map(|file| file.display().to_string())
+            .collect()
+    }
+}
+
+const RELEASE: &str = "digraph ReleaseCheck {
+    goal=\"Ship it\"
+    start -> build -> ask
+    build [shape=parallelogram, tool_command=\"make\", timeout=15m]
+    ask   [shape=hexagon, label=\"Ship?\"]
+    ask   -> exit  [label=\"[Y] Yes\"]
+    ask   -> build [label=\"[N] No\", condition=\"context.tries<3\"]
+}";
+
+fn memory() -> Memory {
+    Memory {
+        files: BTreeMap::from([
+            ("/work/package/flows/release.dot", RELEASE),
+            ("/work/package/src/flows/beside.dot", "digraph { start -> exit }"),
+            (
+                "/work/package/src/wrong.dot",
+                "digraph wrong { start -> Buidl; start -> Build; Build [prompt=b]; Build -> exit }",
+            ),
+            ("/work/package/huge.dot", "HUGE"),
+        ]),
+    }
+}
+
+fn tokens(text: &str) -> TokenStream {
+    text.parse().expect("the text lexes")
+}
+
+fn expand(text: &str) -> String {
+    expand_pipeline(tokens(text), &memory()).to_string()
+}
+
+/// The items of an expansion; it must be Rust.
+fn items(text: &str) -> Vec<syn::Item> {
+    let file: syn::File =
+        syn::parse2(expand_pipeline(tokens(text), &memory())).expect("the expansion is Rust");
+    file.items
+}
+
+fn module(items: &[syn::Item]) -> &syn::ItemMod {
+    let found = items.iter().find_map(|item| match item {
+        syn::Item::Mod(module) => Some(module),
+        _ => None,
+    });
+    found.expect("a module")
+}
+
+#[test]
+fn a_module_is_named_by_the_caller_or_after_the_graph_or_after_the_file() {
+    assert_eq!(module(&items("\"flows/release.dot\"")).ident, "release_check");
+    assert_eq!(module(&items("\"src/flows/beside.dot\"")).ident, "beside");
+    assert_eq!(module(&items("mod own = \"./beside.dot\";")).ident, "own");
+}
+
+#[test]
+fn the_file_is_included_without_the_machine_s_path() {
+    let text = expand("\"flows/release.dot\"");
+    assert!(text.contains(r#""/" , "flows/release.dot""#), "{text}");
+    assert!(!text.contains("/work/package"), "{text}");
+}
+
+#[test]
+fn a_path_with_a_dot_is_looked_up_beside_the_source() {
+    assert!(expand("mod a = \"./beside.dot\";").contains("\"src/flows/beside.dot\""));
+    assert!(expand("mod a = \"../wrong.dot\";").contains("src/wrong.dot:1:26"));
+}
+
+#[test]
+fn what_was_understood_is_generated_beside_the_error() {
+    let items = items("mod a = \"../wrong.dot\";");
+    assert!(matches!(items.first(), Some(syn::Item::Macro(error)) if error.mac.path.segments.len() == 2));
+    let text = expand("mod a = \"../wrong.dot\";");
+    assert!(text.contains("did you mean `Build`?"), "{text}");
+    assert!(
+        text.contains("enum Node { Start , Buidl , Build , Exit"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_says_why() {
+    let text = expand("\"flows/relaese.dot\"");
+    assert!(
+        text.contains("no file `flows/relaese.dot`") && text.contains("did you mean `release.dot`?"),
+        "{text}"
+    );
+    assert!(expand("\"huge.dot\"").contains("[size_limit]"));
+}
+
+#[test]
+fn the_crate_is_named_as_the_caller_says() {
+    let plain = expand("\"flows/release.dot\"");
+    assert!(plain.contains("use :: orchestra as __orchestra"), "{plain}");
+    let renamed = expand("\"flows/release.dot\", crate = flow");
+    assert!(
+        renamed.contains("use flow as __orchestra") && !renamed.contains(":: orchestra"),
+        "{renamed}"
+    );
+    let parent = expand("crate = super::flow; mod a = \"./beside.dot\";");
+    assert!(
+        parent.contains("use super :: super :: flow as __orchestra"),
+        "{parent}"
+    );
+    let own = expand("crate = self::flow; mod a = \"./beside.dot\";");
+    assert!(own.contains("use super :: flow as __orchestra"), "{own}");
+}
+
+#[test]
+fn only_a_sound_pipeline_is_compared_with_its_handlers() {
+    let sound = expand("\"flows/release.dot\", handlers = (Builtin, App)");
+    assert!(
+        sound.contains("verify (& release_check :: NEEDS") && sound.contains("Bound < (Builtin , App) >")
+    );
+    let wrong = expand("mod a = \"../wrong.dot\", handlers = App;");
+    assert!(!wrong.contains("verify") && wrong.contains("Bound < App >"));
+}
+
+#[test]
+fn the_documentation_shows_goal_diagram_and_nodes() {
+    let text = expand("\"flows/release.dot\"");
+    for part in [
+        "**Goal:** Ship it",
+        "```mermaid",
+        "| `build` | tool | build | `ask` |",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn every_malformed_invocation_is_an_error_and_not_a_panic() {
+    for text in [
+        "",
+        "mod",
+        "mod a",
+        "mod a =",
+        "mod a = 3;",
+        "\"a.dot\" x",
+        "mod a = digraph;",
+        "crate = ;",
+        "allow",
+        "deny(1)",
+    ] {
+        let expanded = expand(text);
+        assert!(expanded.contains("compile_error"), "{text}: {expanded}");
+        assert!(!expanded.contains("is a bug"), "{text}: {expanded}");
+    }
+    for expanded in [
+        expand_bind(tokens("pub A = b")),
+        expand_handler(tokens(""), tokens("fn f() {}")),
+        expand_handler(tokens("\"a\""), tokens("mod m {}")),
+        expand_attributes(tokens("struct A(u8);")),
+        expand_outcome(tokens("struct A;")),
+    ] {
+        assert!(expanded.to_string().contains("compile_error"), "{expanded}");
+    }
+}
+
+#[test]
+fn a_function_is_given_back_untouched() {
+    let function = "pub async fn ship (node : Ship , cx : StageContext) -> Result < () , Error > { let x = 1 ; Ok (()) }";
+    let expanded = expand_handler(tokens("\"ship.run\""), tokens(function)).to_string();
+    assert!(expanded.starts_with(&tokens(function).to_string()), "{expanded}");
+}
+
+#[test]
+fn a_panic_becomes_an_error_that_names_it_a_bug() {
+    struct Broken;
+    impl Reader for Broken {
+        fn manifest(&self) -> PathBuf {
+            panic!("no disk")
+        }
+        fn source_file(&self, _: Span) -> Option<PathBuf> {
+            None
+        }
+        fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
+            Err(ReadFault::Missing)
+        }
+        fn list(&self, _: &Path) -> Vec<String> {
+            Vec::new()
+        }
+    }
+    let text = expand_pipeline(tokens("\"a.dot\""), &Broken).to_string();
+    assert!(
+        text.contains("no disk") && text.contains("this is a bug of orchestra"),
+        "{text}"
+    );
+}

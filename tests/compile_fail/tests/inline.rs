@@ -1,0 +1,112 @@
+//! The inline form: the compiler underlines the wrong token itself.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use orchestra_compile_fail_tests::Package;
+
+/// A line inside an inline pipeline, a part of the message, and the token that it must underline.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("start -> Buidl", "edge points to unknown node `Buidl`", "Buidl"),
+    (
+        "work [max_retries=x]",
+        "`max_retries` must be a whole number",
+        "x",
+    ),
+    (
+        "work [max_retries=-3]",
+        "`max_retries` must be a whole number",
+        "-3",
+    ),
+    (
+        "work -> exit [condition=\"outcme=fail\"]",
+        "unknown key `outcme`",
+        "\"outcme=fail\"",
+    ),
+    (
+        "work -> exit [wieght=2]",
+        "unknown edge attribute `wieght`",
+        "wieght",
+    ),
+    ("work -- exit", "edges are directed", "--"),
+    ("work:n -> exit", "ports are not part", ":n"),
+    (
+        "\"two words\" -> exit",
+        "`two words` is not a node id",
+        "\"two words\"",
+    ),
+    (
+        "work [prompt=\"a\" + \"b\"]",
+        "`+` does not join strings",
+        "+ \"b\"",
+    ),
+    ("work [timeout=15x]", "`timeout` must be a duration", "15x"),
+    (
+        "work [llm_model=gpt-5.2, weight_=1, labl=\"x\"]",
+        "unknown node attribute `labl`",
+        "labl",
+    ),
+    (
+        "work [prompt=r#\"a \"b\" c\"#, max_retries=-1]",
+        "`max_retries` must be a whole number",
+        "-1",
+    ),
+    ("größe -> exit", "`größe` is not a node id", "größe"),
+];
+
+#[test]
+fn the_wrong_token_itself_is_underlined() {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "inline");
+    let mut program = String::new();
+    for (at, (line, ..)) in WRONG.iter().enumerate() {
+        program.push_str(&format!(
+            "orchestra::pipeline! {{ pub mod p{at} = digraph p {{ start -> work -> exit\n    {line} // why\n# note\n}} }}\n"
+        ));
+    }
+    package.write("src/lib.rs", program);
+    let said = package.check();
+    let mut faults = Vec::new();
+    for (at, (line, words, token)) in WRONG.iter().enumerate() {
+        let wanted = at as u64 * 4 + 2;
+        let found = said
+            .messages
+            .iter()
+            .find(|message| message.text.contains(words) && message.start.0 == wanted);
+        let Some(message) = found else {
+            faults.push(format!("line {wanted}: nothing says {words:?}"));
+            continue;
+        };
+        let column = |column: u64| column as usize - 5;
+        let characters: Vec<char> = line.chars().collect();
+        let pointed: String = characters
+            .get(column(message.start.1)..column(message.end.1))
+            .map(|part| part.iter().collect())
+            .unwrap_or_default();
+        if pointed != *token {
+            faults.push(format!("line {wanted}: `{pointed}` is underlined, not `{token}`"));
+        }
+        let place = format!("src/lib.rs:{wanted}:");
+        if !message.text.contains(&place) {
+            faults.push(format!(
+                "line {wanted}: the text has another place:\n{}",
+                message.text
+            ));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}\n{}", said.listed());
+}
+
+#[test]
+fn a_pipeline_written_inline_is_the_one_in_a_file() {
+    let text = "digraph both {\n    graph [goal=\"Größe\\n\\\"1\\\"\"]\n    # a comment\n    rankdir=LR\n    start -> work /* here */ -> exit\n    work [llm_model=gpt-5.2-codex, timeout=15m, human.default_choice=yes, retry_backoff_factor=1.5,\n        prompt=\"over\n  two lines\"]\n}";
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "both");
+    package.write("both.dot", text);
+    package.write(
+        "src/main.rs",
+        format!(
+            "orchestra::pipeline! {{ pub mod a = \"both.dot\"; }}\norchestra::pipeline! {{ pub mod b = {text} }}\n\
+             fn main() {{\n    assert_eq!(a::PIPELINE.attributes, b::PIPELINE.attributes);\n    assert_eq!(a::PIPELINE.edges.len(), b::PIPELINE.edges.len());\n    assert_eq!(a::nodes::Work::PROMPT, b::nodes::Work::PROMPT);\n    assert_eq!(b::nodes::Work::LLM_MODEL, \"gpt-5.2-codex\");\n    assert_eq!(b::PIPELINE.nodes[1].position.line, a::PIPELINE.nodes[1].position.line + 1);\n}}\n"
+        ),
+    );
+    let said = package.cargo(&["run"]);
+    assert!(said.built, "{}", said.listed());
+}
