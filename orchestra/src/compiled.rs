@@ -33,6 +33,21 @@ pub struct Transitions<N: 'static> {
 }
 
 /// An edge of a compiled pipeline.
+///
+/// ```
+/// orchestra::pipeline! {
+///     mod tiny = digraph tiny {
+///         start -> work
+///         work -> exit [condition="outcome=success", weight=2]
+///         work -> mend [condition="outcome!=success"]
+///         mend -> work
+///     }
+/// }
+///
+/// let edge = tiny::TRANSITIONS.from(tiny::Node::Work).next().expect("it has two");
+/// assert_eq!((edge.from, edge.to), (tiny::Node::Work, tiny::Node::Exit));
+/// assert_eq!((edge.condition(), edge.row.weight), (Some("outcome=success"), 2));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Transition<N> {

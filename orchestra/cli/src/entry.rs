@@ -22,6 +22,31 @@ type StartFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>>>>;
 type Start = Box<dyn Fn(&Engine, StartOptions) -> StartFuture>;
 
 /// A pipeline that a program is compiled with, and how to start it. `orchestra::main!` makes these.
+///
+/// What the macro writes, by hand:
+///
+/// ```
+/// use orchestra_cli::Entry;
+/// use orchestra_engine::{Binding, Builtin};
+/// use orchestra_graph::{Pipeline, Source, load};
+/// use std::sync::LazyLock;
+///
+/// static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
+///     let source = Source::new("hello.dot", "digraph hello { start -> greet -> exit }");
+///     load(source, &Default::default()).pipeline().expect("sound")
+/// });
+///
+/// #[derive(Clone)]
+/// struct Hello;
+/// impl Binding<Builtin> for Hello {
+///     fn pipeline(&self) -> &'static Pipeline {
+///         &HELLO
+///     }
+/// }
+///
+/// let entry = Entry::with_default("hello", Hello);
+/// assert_eq!((entry.name(), entry.pipeline().nodes.len()), ("hello", 3));
+/// ```
 pub struct Entry {
     name: String,
     pipeline: &'static Pipeline,

@@ -4,7 +4,32 @@ use std::path::{Component, Path, PathBuf};
 
 use proc_macro2::Span;
 
-/// Why a file could not be read.
+/// Why a [`Reader`] could not read a file.
+///
+/// ```
+/// use orchestra_codegen::{ReadFault, Reader, expand_pipeline};
+/// use std::path::{Path, PathBuf};
+///
+/// struct Empty;
+/// impl Reader for Empty {
+/// #     fn manifest(&self) -> PathBuf {
+/// #         PathBuf::from("/package")
+/// #     }
+/// #     fn source_file(&self, _: proc_macro2::Span) -> Option<PathBuf> {
+/// #         None
+/// #     }
+///     fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
+///         Err(ReadFault::Missing)
+///     }
+/// #     fn list(&self, _: &Path) -> Vec<String> {
+/// #         vec!["release.dot".to_owned()]
+/// #     }
+/// }
+///
+/// let input = r#"pub mod release = "relase.dot";"#.parse().expect("it lexes");
+/// let tokens = expand_pipeline(input, &Empty).to_string();
+/// assert!(tokens.contains("compile_error") && tokens.contains("release.dot"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadFault {
     /// There is no such file.
@@ -16,6 +41,33 @@ pub enum ReadFault {
 }
 
 /// What a macro may know of the world: files, and where the invocation stands.
+///
+/// ```
+/// use orchestra_codegen::{ReadFault, Reader, expand_pipeline};
+/// use std::path::{Path, PathBuf};
+///
+/// /// One file, without a disk.
+/// struct One(&'static str);
+/// impl Reader for One {
+///     fn manifest(&self) -> PathBuf {
+///         PathBuf::from("/package")
+///     }
+///     fn source_file(&self, _: proc_macro2::Span) -> Option<PathBuf> {
+///         None
+///     }
+///     fn read(&self, path: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
+///         assert_eq!(path, Path::new("/package/release.dot"));
+///         Ok(self.0.as_bytes().to_vec())
+///     }
+///     fn list(&self, _: &Path) -> Vec<String> {
+///         Vec::new()
+///     }
+/// }
+///
+/// let input = r#"pub mod release = "release.dot";"#.parse().expect("it lexes");
+/// let tokens = expand_pipeline(input, &One("digraph release { start -> work -> exit }")).to_string();
+/// assert!(tokens.contains("pub mod release") && !tokens.contains("compile_error"));
+/// ```
 pub trait Reader {
     /// The folder of the package that is built.
     fn manifest(&self) -> PathBuf;
@@ -23,13 +75,13 @@ pub trait Reader {
     /// The file in which a token stands, where that is known.
     fn source_file(&self, span: Span) -> Option<PathBuf>;
 
-    /// The content of a file, which may not be longer than the limit.
+    /// The content of a file, which may not be longer than the limit, in bytes.
     ///
     /// # Errors
     /// The file is missing, too long or unreadable.
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadFault>;
 
-    /// The files in a folder, for suggestions; empty where it cannot be read.
+    /// The names of the files in a folder, for suggestions; empty where it cannot be read.
     fn list(&self, folder: &Path) -> Vec<String>;
 }
 

@@ -12,6 +12,30 @@ use crate::handler::HandlerSet;
 ///
 /// The handlers are an argument of the trait, not a type inside it, so that a public pipeline may be bound to private
 /// handlers; there is never more than one of them for a pipeline.
+///
+/// ```
+/// use orchestra_engine::{Binding, Builtin, Engine};
+/// # use orchestra_graph::{Pipeline, Source, load};
+/// # use std::sync::LazyLock;
+/// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
+/// #     let source = Source::new("hello.dot", "digraph hello { start -> exit }");
+/// #     load(source, &Default::default()).pipeline().expect("sound")
+/// # });
+///
+/// /// What `orchestra::bind!` writes.
+/// struct Hello;
+/// impl Binding<Builtin> for Hello {
+///     fn pipeline(&self) -> &'static Pipeline {
+///         &HELLO
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let result = Engine::builder().build()?.start(Hello, ()).await?.wait().await?;
+/// assert_eq!(result.path, ["start", "exit"]);
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this pipeline is not bound to handlers, so it cannot be run",
     label = "not bound to handlers",
@@ -23,6 +47,23 @@ pub trait Binding<H: HandlerSet> {
 }
 
 /// The mark of a generated module that is bound to handlers; `pipeline!` implements it when handlers are named.
+///
+/// ```
+/// use orchestra_engine::{Binding, Bound, Builtin, Compiled};
+/// # use orchestra_graph::{Pipeline, Source, load};
+/// # use std::sync::LazyLock;
+/// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
+/// #     let source = Source::new("hello.dot", "digraph hello { start -> exit }");
+/// #     load(source, &Default::default()).pipeline().expect("sound")
+/// # });
+///
+/// /// What `pipeline!(.., handlers = Builtin)` writes into its module.
+/// struct Mark;
+/// impl Bound<Builtin> for Mark {}
+///
+/// let compiled: Compiled<Mark> = Compiled::new(&HELLO);
+/// assert_eq!(Binding::<Builtin>::pipeline(&compiled).name, "hello");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this pipeline is not bound to handlers, so it cannot be run",
     label = "not bound to handlers",
@@ -31,6 +72,26 @@ pub trait Binding<H: HandlerSet> {
 pub trait Bound<H>: 'static {}
 
 /// A compiled pipeline: constant data, and the mark that tells what it is bound to.
+///
+/// ```
+/// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
+/// # use orchestra_graph::{Pipeline, Source, load};
+/// # use std::sync::LazyLock;
+/// # static HELLO: LazyLock<Pipeline> = LazyLock::new(|| {
+/// #     let source = Source::new("hello.dot", "digraph hello { start -> exit }");
+/// #     load(source, &Default::default()).pipeline().expect("sound")
+/// # });
+/// # struct Mark;
+/// # impl Bound<Builtin> for Mark {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let hello: Compiled<Mark> = Compiled::new(&HELLO);
+/// // `hello` is the `PIPELINE` of a generated module.
+/// assert_eq!(hello.stage(hello.start).id(), "start");
+/// let result = Engine::builder().build()?.start(hello, ()).await?.wait().await?;
+/// assert!(result.is_success());
+/// # Ok(()) }
+/// ```
 pub struct Compiled<M> {
     pipeline: &'static Pipeline,
     mark: PhantomData<fn() -> M>,
@@ -74,6 +135,13 @@ impl<B: Binding<H>, H: HandlerSet> Binding<H> for &B {
 }
 
 /// The built-in handlers, named in a set for the reader; every engine has them.
+///
+/// ```
+/// use orchestra_engine::{Builtin, HandlerSet, Registry};
+/// let mut registry = Registry::default();
+/// Builtin.register(&mut registry);
+/// assert_eq!(registry.kinds().count(), 0, "every engine has them already");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Builtin;
 
@@ -84,6 +152,23 @@ impl HandlerSet for Builtin {
 }
 
 /// A value that supplies a handler set: the set itself, or it without [`Builtin`].
+///
+/// ```
+/// use orchestra_engine::{Builtin, HandlerSet, Kinds, Registry, Supplies};
+/// #[derive(Debug, PartialEq)]
+/// struct Mine;
+/// # impl HandlerSet for Mine {
+/// #     const KINDS: Kinds = Kinds::List(&[]);
+/// #     fn register(self, _: &mut Registry) {}
+/// # }
+///
+/// fn start<S: HandlerSet>(handlers: impl Supplies<S>) -> S {
+///     handlers.supply()
+/// }
+///
+/// let (Builtin, mine): (Builtin, Mine) = start(Mine);
+/// assert_eq!(mine, Mine);
+/// ```
 pub trait Supplies<S: HandlerSet> {
     /// The set.
     fn supply(self) -> S;

@@ -1,4 +1,4 @@
-//! The driver: does what the machine says, one task a run, and tells it what came of it (architecture 6).
+//! The driver: does what the machine says, one task a run, and tells it what came of it.
 
 use std::future::poll_fn;
 use std::sync::Arc;

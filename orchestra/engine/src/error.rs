@@ -79,7 +79,21 @@ impl StartError {
     }
 }
 
-/// All that a pipeline asks for and an engine does not have.
+/// All that a pipeline asks for and an engine does not have. Nothing of it was run.
+///
+/// ```
+/// use orchestra_engine::{Engine, StartError};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "digraph { start -> a -> b -> exit; a [prompt=One]; b [type=deploy] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
+/// let StartError::Refused(refusals) = error else { panic!("it is refused") };
+/// let codes: Vec<&str> = refusals.list.iter().map(|refusal| refusal.code).collect();
+/// assert_eq!(codes, ["no_backend", "missing_handler"]);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusals {
     /// The name of the pipeline.
@@ -101,6 +115,21 @@ impl fmt::Display for Refusals {
 impl std::error::Error for Refusals {}
 
 /// One thing that a pipeline asks for and an engine does not have.
+///
+/// ```
+/// use orchestra_engine::{Engine, StartError};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "digraph {\n    start -> write -> exit\n    write [prompt=Poem]\n}";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let error = Engine::builder().build()?.start_loaded(pipeline, ()).await.unwrap_err();
+/// let StartError::Refused(refusals) = error else { panic!("it is refused") };
+/// let refusal = &refusals.list[0];
+/// assert_eq!((refusal.code, refusal.position.line), ("no_backend", 3));
+/// assert!(refusal.to_string().starts_with("a.dot:3:5: "));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What kind of thing: `not_provided`, `no_backend`, `unknown_script_node`, or a code of

@@ -15,6 +15,25 @@ use crate::id::RunId;
 const SCHEMA: &str = "orchestra.event/1";
 
 /// The id of a node; cheap to clone, and a `&str` to everything that reads it.
+///
+/// ```
+/// use orchestra_engine::{Engine, EventKind};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let mut events = run.events();
+/// let mut stages = Vec::new();
+/// while let Some(event) = events.recv().await {
+///     if let EventKind::StageStarted { node, .. } = &event.kind {
+///         stages.push(node.clone());
+///     }
+/// }
+/// assert_eq!(stages, ["start", "exit"]);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct NodeName {
     pipeline: SharedPipeline,
@@ -254,6 +273,26 @@ pub enum EventKind {
 }
 
 /// A condition that was tested for a decision (rule R8).
+///
+/// ```
+/// use orchestra_engine::{Engine, EventKind};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = r#"digraph { start -> exit [condition="outcome=success"] }"#;
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).await?;
+/// let mut events = run.events();
+/// let mut tested = Vec::new();
+/// while let Some(event) = events.recv().await {
+///     if let EventKind::EdgeSelected { tested: here, .. } = &event.kind {
+///         tested.extend(here.clone());
+///     }
+/// }
+/// assert_eq!((&*tested[0].condition, tested[0].held), ("outcome=success", true));
+/// assert_eq!(serde_json::to_value(&tested[0])?["values"]["outcome"], "success");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TestedCondition {
     /// Where the edge leads.

@@ -13,15 +13,69 @@ use crate::stage::StageContext;
 /// The future of a stage.
 pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-/// Something that runs stages of one kind. `#[handler]` makes one of a function.
+/// Something that runs stages of one kind (Attractor 4.1). `#[handler]` makes one of a function.
 ///
 /// A handler that panics fails its stage; dropping the future cancels it.
+///
+/// ```
+/// use orchestra_engine::{Engine, Handler, HandlerFuture, Outcome, StageContext};
+/// # use orchestra_engine::{HandlerSet, KindSpec, Kinds, Registry, Words};
+/// # use orchestra_graph::{Source, load};
+/// # use std::sync::Arc;
+///
+/// struct Ship;
+/// impl Handler for Ship {
+///     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+///         Box::pin(async move {
+///             let target = stage.node().text("target").unwrap_or("nowhere").to_owned();
+///             Outcome::success().set("shipped_to", target)
+///         })
+///     }
+/// }
+///
+/// # const SHIP: KindSpec = KindSpec { kind: "ship.run", fields: &[], words: Words::Open };
+/// # impl HandlerSet for Ship {
+/// #     const KINDS: Kinds = Kinds::List(&[SHIP]);
+/// #
+/// #     fn register(self, registry: &mut Registry) {
+/// #         registry.add(SHIP, Arc::new(self));
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "digraph { start -> ship -> exit; ship [type=\"ship.run\", target=production] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let result = Engine::builder().build()?.start_loaded(pipeline, Ship).await?.wait().await?;
+/// assert_eq!(result.context.text("shipped_to"), "production");
+/// # Ok(()) }
+/// ```
 pub trait Handler: Send + Sync {
     /// Runs one attempt of a stage.
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a>;
 }
 
-/// The type of a custom attribute's value.
+/// The type of a custom attribute's value (Attractor 2.4).
+///
+/// ```
+/// use orchestra_engine::{FieldSpec, FieldType, KindSpec, Registry, Words, check_registry};
+/// # use orchestra_engine::{Handler, HandlerFuture, Outcome, StageContext};
+/// # use std::sync::Arc;
+/// # use orchestra_graph::{Source, load};
+/// # struct Idle;
+/// # impl Handler for Idle {
+/// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
+/// #         Box::pin(async { Outcome::success() })
+/// #     }
+/// # }
+/// const REPLICAS: FieldSpec = FieldSpec { name: "replicas", ty: FieldType::Integer, required: true };
+/// const SHIP: KindSpec = KindSpec { kind: "ship", fields: &[&[REPLICAS]], words: Words::Open };
+/// let mut registry = Registry::default();
+/// registry.add(SHIP, Arc::new(Idle));
+/// let text = "digraph { start -> ship -> exit; ship [type=ship, replicas=many] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let faults = check_registry(&pipeline, &registry);
+/// assert_eq!(faults[0].code, "attribute_value");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
     /// Text.
@@ -39,6 +93,27 @@ pub enum FieldType {
 }
 
 /// A custom attribute that a handler reads.
+///
+/// ```
+/// use orchestra_engine::{FieldSpec, FieldType, KindSpec, Registry, Words, check_registry};
+/// # use orchestra_engine::{Handler, HandlerFuture, Outcome, StageContext};
+/// # use std::sync::Arc;
+/// # use orchestra_graph::{Source, load};
+/// # struct Idle;
+/// # impl Handler for Idle {
+/// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
+/// #         Box::pin(async { Outcome::success() })
+/// #     }
+/// # }
+/// const TARGET: FieldSpec = FieldSpec { name: "target", ty: FieldType::String, required: true };
+/// const SHIP: KindSpec = KindSpec { kind: "ship", fields: &[&[TARGET]], words: Words::Open };
+/// let mut registry = Registry::default();
+/// registry.add(SHIP, Arc::new(Idle));
+/// let text = "digraph { start -> ship -> exit; ship [type=ship] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let faults = check_registry(&pipeline, &registry);
+/// assert_eq!((faults[0].code, &*faults[0].node), ("missing_attribute", "ship"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FieldSpec {
     /// The attribute's name.
@@ -50,6 +125,27 @@ pub struct FieldSpec {
 }
 
 /// The outcome words that a handler may return (rule C4). `fail` may always happen.
+///
+/// ```
+/// use orchestra_engine::{KindSpec, Registry, Words, check_registry};
+/// # use orchestra_engine::{Handler, HandlerFuture, Outcome, StageContext};
+/// # use std::sync::Arc;
+/// # use orchestra_graph::{Source, load};
+/// # struct Idle;
+/// # impl Handler for Idle {
+/// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
+/// #         Box::pin(async { Outcome::success() })
+/// #     }
+/// # }
+/// const SHIP: KindSpec = KindSpec { kind: "ship", fields: &[], words: Words::Only(&["done", "held"]) };
+/// let mut registry = Registry::default();
+/// registry.add(SHIP, Arc::new(Idle));
+/// let text = r#"digraph { start -> ship; ship [type=ship, outcomes="don"]
+///     ship -> exit [condition="outcome=don"] }"#;
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let faults = check_registry(&pipeline, &registry);
+/// assert_eq!(faults[0].code, "outcome_never_returned");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Words {
     /// The built-in words, and those that the node declares by `outcomes`.
@@ -58,7 +154,27 @@ pub enum Words {
     Only(&'static [&'static str]),
 }
 
-/// What a handler kind asks of the nodes that use it, known when the program is built.
+/// What a handler kind asks of the nodes that use it, known when the program is built (Attractor 4.12).
+///
+/// ```
+/// use orchestra_engine::{KindSpec, Registry, Words, check_registry};
+/// # use orchestra_engine::{Handler, HandlerFuture, Outcome, StageContext};
+/// # use std::sync::Arc;
+/// # use orchestra_graph::{Source, load};
+/// # struct Idle;
+/// # impl Handler for Idle {
+/// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
+/// #         Box::pin(async { Outcome::success() })
+/// #     }
+/// # }
+/// const SHIP: KindSpec = KindSpec { kind: "ship", fields: &[], words: Words::Open };
+/// let mut registry = Registry::default();
+/// registry.add(SHIP, Arc::new(Idle));
+/// let text = "digraph { start -> a -> b -> exit; a [type=ship]; b [type=deploy] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let faults = check_registry(&pipeline, &registry);
+/// assert_eq!((faults.len(), faults[0].code, &*faults[0].node), (1, "missing_handler", "b"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KindSpec {
     /// The handler kind, the `type` of its nodes.
@@ -70,6 +186,12 @@ pub struct KindSpec {
 }
 
 /// The kinds of a handler set, as constant data.
+///
+/// ```
+/// use orchestra_engine::{Builtin, HandlerSet, Kinds};
+/// let Kinds::Both(first, second) = <(Builtin, ())>::KINDS else { panic!("two sets are joined") };
+/// assert!(matches!((first, second), (Kinds::List([]), Kinds::List([]))));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Kinds {
     /// These.
@@ -79,6 +201,40 @@ pub enum Kinds {
 }
 
 /// A set of handlers: a type marked by `#[handlers]` or `#[handler]`, or a tuple of such.
+///
+/// ```
+/// use orchestra_engine::{Engine, HandlerSet, KindSpec, Kinds, Registry, Words};
+/// # use orchestra_engine::{Handler, HandlerFuture, Outcome, StageContext};
+/// # use orchestra_graph::{Source, load};
+/// use std::sync::Arc;
+/// # struct Ship;
+/// # impl Handler for Ship {
+/// #     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+/// #         Box::pin(async move {
+/// #             let target = stage.node().text("target").unwrap_or("nowhere").to_owned();
+/// #             Outcome::success().set("shipped_to", target)
+/// #         })
+/// #     }
+/// # }
+///
+/// /// What `#[handler("ship.run")]` writes; `Ship` is a `Handler`.
+/// const SHIP: KindSpec = KindSpec { kind: "ship.run", fields: &[], words: Words::Open };
+/// impl HandlerSet for Ship {
+///     const KINDS: Kinds = Kinds::List(&[SHIP]);
+///
+///     fn register(self, registry: &mut Registry) {
+///         registry.add(SHIP, Arc::new(self));
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> ship -> exit; ship [type=\"ship.run\", target=production] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let result = Engine::builder().build()?.start_loaded(pipeline, Ship).await?.wait().await?;
+/// assert_eq!(result.context.text("shipped_to"), "production");
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a set of handlers",
     label = "not a set of handlers",
@@ -125,6 +281,54 @@ tuples!(A B C D E F G);
 tuples!(A B C D E F G H);
 
 /// An argument of a handler: the stage's context, or attributes of the node by `#[derive(Attributes)]`.
+///
+/// ```
+/// use orchestra_engine::{AttributeError, AttributeField, FieldSpec, FieldType, FromStage, StageContext};
+/// # use orchestra_engine::{Engine, Handler, HandlerFuture, HandlerSet, IntoOutcome, KindSpec, Kinds};
+/// # use orchestra_engine::{Outcome, Registry, Words};
+/// # use orchestra_graph::{Source, load};
+/// # use std::sync::Arc;
+///
+/// /// What `#[derive(Attributes)]` writes for a struct with one field.
+/// struct Target(String);
+/// impl FromStage for Target {
+///     const FIELDS: &'static [FieldSpec] =
+///         &[FieldSpec { name: "target", ty: FieldType::String, required: true }];
+///
+///     fn from_stage(stage: &StageContext) -> Result<Target, AttributeError> {
+///         String::read(stage.attribute("target")).map(Target).map_err(|problem| AttributeError {
+///             node: stage.node().id().to_owned(),
+///             name: "target".to_owned(),
+///             problem,
+///         })
+///     }
+/// }
+///
+/// # struct Ship;
+/// # impl Handler for Ship {
+/// #     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+/// #         Box::pin(async move {
+/// #             let found = Target::from_stage(&stage);
+/// #             found.map(|target| Outcome::success().set("shipped_to", target.0)).into_outcome()
+/// #         })
+/// #     }
+/// # }
+/// # const SHIP: KindSpec = KindSpec { kind: "ship.run", fields: &[], words: Words::Open };
+/// # impl HandlerSet for Ship {
+/// #     const KINDS: Kinds = Kinds::List(&[SHIP]);
+/// #
+/// #     fn register(self, registry: &mut Registry) {
+/// #         registry.add(SHIP, Arc::new(self));
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "digraph { start -> ship -> exit; ship [type=\"ship.run\", target=production] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let result = Engine::builder().build()?.start_loaded(pipeline, Ship).await?.wait().await?;
+/// assert_eq!(result.context.text("shipped_to"), "production");
+/// # Ok(()) }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
     label = "not an argument of a handler",
@@ -150,6 +354,17 @@ impl FromStage for StageContext {
 }
 
 /// A node's attribute that is missing or of the wrong type.
+///
+/// ```
+/// use orchestra_engine::{AttributeError, AttributeField, IntoOutcome};
+/// let read = u8::read(None).map_err(|problem| AttributeError {
+///     node: "review".to_owned(),
+///     name: "strictness".to_owned(),
+///     problem,
+/// });
+/// let outcome = read.map(|_| ()).into_outcome();
+/// assert_eq!(outcome.failure_reason.as_deref(), Some("attribute `strictness` of node `review` is missing"));
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("attribute `{name}` of node `{node}` {problem}")]
 pub struct AttributeError {
@@ -162,6 +377,17 @@ pub struct AttributeError {
 }
 
 /// The type of a field of a struct that derives `Attributes`.
+///
+/// ```
+/// use orchestra_engine::AttributeField;
+/// use orchestra_graph::table::Constant;
+/// assert_eq!(u8::read(Some(&Constant::Integer(7))), Ok(7));
+/// assert_eq!(Option::<u8>::read(None), Ok(None));
+/// assert_eq!(
+///     u8::read(Some(&Constant::Integer(300))),
+///     Err("is `300`, but should be a whole number that fits `u8`".to_owned())
+/// );
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot hold an attribute",
     label = "not the type of an attribute",
@@ -275,7 +501,16 @@ impl<T: AttributeField> AttributeField for Option<T> {
     }
 }
 
-/// What a handler may return: an [`Outcome`], nothing, an enum that derives `Outcome`, or a `Result` of one.
+/// What a handler may return: an [`Outcome`], nothing, an enum that derives `Outcome`, or a `Result` of one
+/// (Attractor 5.2). An error fails the stage; its causes are a part of the reason.
+///
+/// ```
+/// use orchestra_engine::{IntoOutcome, Outcome, Status};
+/// assert_eq!(().into_outcome().status, Status::Success);
+/// let outcome = std::str::from_utf8(b"\xff").map(|_| Outcome::custom("read")).into_outcome();
+/// assert_eq!(outcome.status, Status::Fail);
+/// assert!(outcome.failure_reason.is_some_and(|reason| reason.contains("invalid utf-8")));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "not an outcome",

@@ -30,6 +30,13 @@ const MAX_LENGTH: usize = 100;
 pub struct RunId(Arc<str>);
 
 /// A text that cannot be the name of a run.
+///
+/// ```
+/// use orchestra_engine::RunId;
+/// let error = RunId::new("nightly/7").unwrap_err();
+/// assert_eq!(error.id, "nightly/7");
+/// assert!(error.to_string().starts_with("`nightly/7` cannot be the name of a run: "));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` cannot be the name of a run: 1 to {MAX_LENGTH} ASCII letters, digits, `-`, `_` and `.` are allowed, \

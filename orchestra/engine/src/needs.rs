@@ -12,6 +12,13 @@ use crate::handler::{FieldSpec, FieldType, KindSpec, Kinds, Words};
 use crate::registry::Registry;
 
 /// A place in the text of a pipeline.
+///
+/// ```
+/// use orchestra_engine::Place;
+/// let source = "digraph {\n  ship [type=deploy]\n}";
+/// let place = Place { line: 2, column: 14, offset: 23, length: 6 };
+/// assert!(source[place.offset as usize..].starts_with("deploy"));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Line, from 1.
@@ -50,6 +57,20 @@ pub struct Needs<'n> {
 }
 
 /// A node that needs a custom handler.
+///
+/// ```
+/// use orchestra_engine::{AttributeNeed, NodeNeed, Place};
+/// use orchestra_graph::Readable;
+/// const PLACE: Place = Place { line: 2, column: 3, offset: 14, length: 4 };
+/// const SHIP: NodeNeed<'static> = NodeNeed {
+///     id: "ship",
+///     kind: "deploy",
+///     place: PLACE,
+///     kind_place: PLACE,
+///     attributes: &[AttributeNeed { name: "target", value: "eu", readable: Readable::STRING, place: PLACE }],
+/// };
+/// assert_eq!((SHIP.kind, SHIP.attributes[0].name), ("deploy", "target"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NodeNeed<'n> {
     /// The node's id.
@@ -65,6 +86,18 @@ pub struct NodeNeed<'n> {
 }
 
 /// An attribute that a node gives to its handler.
+///
+/// ```
+/// use orchestra_engine::{AttributeNeed, Place};
+/// use orchestra_graph::{Readable, table::Constant};
+/// let need = AttributeNeed {
+///     name: "replicas",
+///     value: "3",
+///     readable: Readable::of(&Constant::Integer(3)),
+///     place: Place { line: 2, column: 31, offset: 40, length: 1 },
+/// };
+/// assert!(need.readable.contains(Readable::FLOAT) && !need.readable.contains(Readable::BOOLEAN));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AttributeNeed<'n> {
     /// The name.
@@ -78,6 +111,19 @@ pub struct AttributeNeed<'n> {
 }
 
 /// An edge that can only be taken when one of some outcome words is returned.
+///
+/// ```
+/// use orchestra_engine::{Needs, NodeNeed, Place, WordNeed};
+/// const PLACE: Place = Place { line: 2, column: 3, offset: 14, length: 0 };
+/// const NEEDS: Needs<'static> = Needs {
+///     file: "release.dot",
+///     source: "",
+///     nodes: &[NodeNeed { id: "review", kind: "ask", place: PLACE, kind_place: PLACE, attributes: &[] }],
+///     words: &[WordNeed { words: &["approved"], nodes: &[0], target: "ship", place: PLACE }],
+/// };
+/// let need = NEEDS.words[0];
+/// assert_eq!((NEEDS.nodes[need.nodes[0] as usize].id, need.target), ("review", "ship"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WordNeed<'n> {
     /// The words; any of them is enough.
@@ -314,6 +360,16 @@ pub const fn verify(needs: &Needs<'_>, kinds: &Kinds) {
 }
 
 /// Something that a pipeline needs and a registry does not give.
+///
+/// ```
+/// use orchestra_engine::{Registry, check_registry};
+/// # use orchestra_graph::{Source, load};
+/// let text = "digraph {\n    start -> ship -> exit\n    ship [type=deploy]\n}";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let faults = check_registry(&pipeline, &Registry::default());
+/// assert_eq!((faults[0].code, faults[0].line), ("missing_handler", 3));
+/// assert!(faults[0].to_string().starts_with("3:5: "));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NeedFault {

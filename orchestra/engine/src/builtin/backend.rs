@@ -7,7 +7,29 @@ use orchestra_core::{FailureCategory, Outcome};
 
 use crate::stage::StageContext;
 
-/// What a model stage asks of the backend.
+/// What a model stage asks of the backend (Attractor 4.5).
+///
+/// ```
+/// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine};
+/// # use orchestra_graph::{Source, load};
+/// struct Echo;
+/// impl CodergenBackend for Echo {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         let model = request.stage.node().text("llm_model").unwrap_or("any");
+///         Ok(format!("{model}: {}", request.prompt).into())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = r#"digraph { goal=autumn; start -> write -> exit
+///     write [llm_model=small, prompt="On $goal."] }"#;
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().backend(Echo).build()?;
+/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert_eq!(result.context.text("last_response"), "small: On autumn.");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CodergenRequest {

@@ -93,6 +93,21 @@ const INHERITED_ON_WINDOWS: &[&str] = &[
 ];
 
 /// One of the two output streams of a tool.
+///
+/// ```
+/// use orchestra_engine::process::{OutputStream, ShellCommand};
+/// use std::sync::mpsc;
+///
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let (told, lines) = mpsc::channel();
+/// let command = ShellCommand::new("echo building; echo careful >&2");
+/// command.on_line(move |stream, line| told.send((stream, line.to_owned())).unwrap_or_default()).run().await?;
+/// let lines: Vec<_> = lines.iter().collect();
+/// assert!(lines.contains(&(OutputStream::Stderr, "careful".to_owned())));
+/// # Ok::<(), orchestra_engine::process::ProcessError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OutputStream {
     /// The standard output.
@@ -345,6 +360,20 @@ impl fmt::Debug for ShellCommand {
 }
 
 /// How a command ended.
+///
+/// ```
+/// use orchestra_engine::process::{Exit, ShellCommand};
+/// use std::time::Duration;
+///
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let hung = ShellCommand::new("exec sleep 60").timeout(Duration::from_millis(50)).run().await?;
+/// assert_eq!(hung.exit, Exit::TimedOut);
+/// let failed = ShellCommand::new("exit 3").run().await?;
+/// assert!(failed.exit == Exit::Code(3) && !failed.exit.is_success());
+/// # Ok::<(), orchestra_engine::process::ProcessError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Exit {
@@ -374,7 +403,20 @@ impl Exit {
     }
 }
 
-/// What came of a command.
+/// What came of a command (Attractor 4.10).
+///
+/// ```
+/// use orchestra_engine::process::ShellCommand;
+///
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let output = ShellCommand::new("echo one; echo two; echo three >&2").run().await?;
+/// assert_eq!((output.last_line(), output.stdout_bytes), (Some("two"), 8));
+/// assert_eq!(output.stderr, "three\n");
+/// assert!(!output.truncated && !output.lossy);
+/// # Ok::<(), orchestra_engine::process::ProcessError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ToolOutput {
@@ -410,6 +452,18 @@ impl ToolOutput {
 }
 
 /// Why a command gave no result.
+///
+/// ```
+/// use orchestra_engine::process::{ProcessError, ShellCommand};
+///
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let error = ShellCommand::new("true").variable("A=B", "secret").run().await.unwrap_err();
+/// assert!(matches!(&error, ProcessError::Variable { name } if name == "A=B"));
+/// assert!(!error.to_string().contains("secret"));
+/// # Ok::<(), orchestra_engine::process::ProcessError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProcessError {

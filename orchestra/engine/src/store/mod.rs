@@ -18,9 +18,24 @@ pub(crate) use temporary::TemporaryFolder;
 use crate::clock::Timestamp;
 use crate::event::RunEvent;
 
-/// Keeps one run. Calls come one at a time from the run, and from its stages.
+/// Keeps one run (Attractor 5.6, rule D2). Calls come one at a time from the run, and from its stages.
 ///
 /// [`FolderStore`] is the one that the engine uses; others serve tests.
+///
+/// ```
+/// use orchestra_engine::{FolderStore, RunStore, StageFile, StoreError};
+///
+/// fn note(store: &dyn RunStore) -> Result<Option<Vec<u8>>, StoreError> {
+///     store.stage("build", 1)?;
+///     store.write("build", StageFile::Response, b"built")?;
+///     store.read("build", StageFile::Response)
+/// }
+///
+/// let place = tempfile::tempdir()?;
+/// let store = FolderStore::create(&place.path().join("run"))?;
+/// assert_eq!(note(&store)?.as_deref(), Some(&b"built"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait RunStore: Send + Sync + 'static {
     /// The folder of the run.
     fn folder(&self) -> &Path;
@@ -186,7 +201,23 @@ impl StoreError {
     }
 }
 
-/// What a run is: `manifest.json`.
+/// What a run is: `manifest.json` (Attractor 5.6, rule D2).
+///
+/// ```
+/// use orchestra_engine::Engine;
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let text = "digraph hello { goal=greet; start -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let folder = place.path().join("run");
+/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder);
+/// start.await?.wait().await?;
+/// let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("manifest.json"))?)?;
+/// assert_eq!((&manifest["name"], &manifest["goal"]), (&"hello".into(), &"greet".into()));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Manifest {
     /// The form of the file.
@@ -210,6 +241,23 @@ pub struct Manifest {
 }
 
 /// The state of a run after a stage: `checkpoint.json` (Attractor 5.3, rule D2).
+///
+/// ```
+/// use orchestra_engine::Engine;
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let folder = place.path().join("run");
+/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder);
+/// start.await?.wait().await?;
+/// let checkpoint: serde_json::Value =
+///     serde_json::from_slice(&std::fs::read(folder.join("checkpoint.json"))?)?;
+/// assert_eq!((&checkpoint["status"], &checkpoint["current_node"]), (&"success".into(), &"exit".into()));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checkpoint {
     /// The form of the file.
@@ -239,7 +287,16 @@ pub struct Checkpoint {
     pub seed: u64,
 }
 
-/// The latest outcome of a node in a checkpoint or a result.
+/// The latest outcome of a node in a checkpoint or a result (Attractor 5.3).
+///
+/// ```
+/// use orchestra_engine::{RecordedOutcome, Status};
+/// let written = r#"{"status":"fail","notes":"two tests failed"}"#;
+/// let outcome: RecordedOutcome = serde_json::from_str(written)?;
+/// assert_eq!((&outcome.status, outcome.notes.as_deref()), (&Status::Fail, Some("two tests failed")));
+/// assert_eq!(serde_json::to_string(&outcome)?, written);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedOutcome {
     /// How it ended.
