@@ -1,15 +1,14 @@
 //! The table: what the engine runs. A compiled pipeline is one in constant data, a loaded one is made from a graph.
 
+mod build;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::{Analysis, EdgeCondition};
-use crate::attribute::Known;
-use crate::attributes::Attributes;
+use crate::analysis::Analysis;
 use crate::condition::{Expression, Facts};
 use crate::kind;
-use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::text::{Position, Source};
 use crate::value::Value;
@@ -388,13 +387,7 @@ impl Pipeline {
     /// assert_eq!(pipeline.stage(pipeline.start).id(), "start");
     /// ```
     pub fn of(analysis: &Analysis<'_>) -> Option<Pipeline> {
-        Builder {
-            analysis,
-            rows: Vec::new(),
-            conditions: Vec::new(),
-            kinds: Vec::new(),
-        }
-        .build()
+        build::Builder::new(analysis).build()
     }
 
     /// A node with what belongs to it; for an index that this pipeline does not have, a node without id,
@@ -552,175 +545,6 @@ impl<'p> Stage<'p> {
             .enumerate()
             .map(move |(at, edge)| (EdgeIndex(rows.start + at as u32), edge))
     }
-}
-
-struct Builder<'a, 'g> {
-    analysis: &'a Analysis<'g>,
-    rows: Vec<AttributeRow>,
-    conditions: Vec<ConditionRow>,
-    kinds: Vec<Text>,
-}
-
-impl Builder<'_, '_> {
-    fn build(mut self) -> Option<Pipeline> {
-        let graph = self.analysis.graph();
-        let source = self.analysis.source();
-        let (start, exit) = (self.analysis.start()?, self.analysis.exit()?);
-        let attributes = &graph.attributes;
-        let graph_attributes = self.attributes(attributes, &[]);
-        let mut by_text = std::collections::HashMap::new();
-        let mut by_kind = std::collections::HashMap::new();
-        let mut nodes = Vec::with_capacity(graph.nodes.len());
-        let mut edges = Vec::with_capacity(graph.edges.len());
-        for (index, node) in graph.indexed_nodes() {
-            let first = edges.len() as u32;
-            for at in self.analysis.outgoing(index) {
-                let edge = graph.edge(*at);
-                let condition = match self.analysis.condition(*at) {
-                    EdgeCondition::None => None,
-                    EdgeCondition::Faulty(..) => return None,
-                    EdgeCondition::Parsed(expression) => {
-                        Some(self.condition(&mut by_text, &edge.attributes, expression))
-                    }
-                };
-                let label = edge.attributes.text(Known::Label).unwrap_or_default();
-                edges.push(EdgeRow {
-                    from: edge.from,
-                    to: edge.to,
-                    label: owned(label),
-                    normalized_label: owned(&normalize_label(label)),
-                    condition,
-                    weight: edge.attributes.integer(Known::Weight).unwrap_or(0),
-                    loop_restart: edge.attributes.flag(Known::LoopRestart),
-                    allow_revisit: edge.attributes.flag(Known::AllowRevisit),
-                    max_revisits: count(edge.attributes.integer(Known::MaxRevisits)),
-                    attributes: self.attributes(&edge.attributes, EDGE_COLUMNS),
-                    position: source.position(edge.to_span.start),
-                });
-            }
-            let kind = self.analysis.kind(index);
-            let kind_index = *by_kind.entry(kind).or_insert_with(|| {
-                self.kinds.push(owned(kind));
-                self.kinds.len() - 1
-            });
-            let target = |known| node.attributes.filled(known).and_then(|id| graph.find(id.trim()));
-            let inherited = |known| node.attributes.text(known).or(attributes.text(known));
-            nodes.push(NodeRow {
-                id: owned(&node.id),
-                kind: kind_index as u16,
-                role: match kind {
-                    _ if index == start => Role::Start,
-                    _ if index == exit => Role::Exit,
-                    kind::CONDITIONAL => Role::Routing,
-                    _ => Role::Work,
-                },
-                end: match node.attributes.text(Known::End) {
-                    Some("fail") => End::Fail,
-                    Some("success") => End::Success,
-                    _ => End::Unstated,
-                },
-                on_failure_route: inherited(Known::OnFailure) == Some("route"),
-                edges: Rows {
-                    start: first,
-                    end: edges.len() as u32,
-                },
-                attributes: self.attributes(&node.attributes, &[]),
-                retry_target: target(Known::RetryTarget),
-                fallback_retry_target: target(Known::FallbackRetryTarget),
-                max_visits: count(node.attributes.integer(Known::MaxVisits)),
-                position: source.position(node.span.start),
-            });
-        }
-        Some(Pipeline {
-            name: owned(&graph.name),
-            file: owned(source.name()),
-            source: owned(source.text()),
-            settings: Settings {
-                routing: match attributes.text(Known::Routing) {
-                    Some("first_match") => Routing::FirstMatch,
-                    _ => Routing::FiveStep,
-                },
-                max_node_visits: count(attributes.integer(Known::MaxNodeVisits)).unwrap_or(1_000),
-                failure_breaker: count(attributes.integer(Known::FailureBreaker)).unwrap_or(3),
-            },
-            start,
-            exit,
-            kinds: Cow::Owned(self.kinds),
-            nodes: Cow::Owned(nodes),
-            edges: Cow::Owned(edges),
-            conditions: Cow::Owned(self.conditions),
-            attributes: Cow::Owned(self.rows),
-            graph_attributes,
-        })
-    }
-
-    fn attributes(&mut self, attributes: &Attributes, except: &[Known]) -> Rows {
-        let start = self.rows.len() as u32;
-        let kept = attributes.iter().filter(
-            |attribute| !matches!(attribute.key, crate::Key::Known(known) if except.contains(&known)),
-        );
-        let rows = kept.map(|attribute| AttributeRow {
-            key: owned(attribute.key.name()),
-            value: Constant::from(&attribute.value),
-        });
-        self.rows.extend(rows);
-        let end = self.rows.len() as u32;
-        // One form for none, so that equal tables are equal.
-        if start == end {
-            Rows::default()
-        } else {
-            Rows { start, end }
-        }
-    }
-
-    fn condition(
-        &mut self,
-        by_text: &mut std::collections::HashMap<String, u32>,
-        attributes: &Attributes,
-        expression: &Expression,
-    ) -> u32 {
-        let text = match attributes.filled(Known::Condition) {
-            Some(text) => text.to_owned(),
-            None => {
-                let ty = attributes.text(Known::ConditionType).unwrap_or_default();
-                let value = attributes
-                    .text(Known::ConditionValue)
-                    .filter(|_| ty == "conditional");
-                value.map_or_else(
-                    || format!("condition_type={ty}"),
-                    |value| format!("condition_value={value}"),
-                )
-            }
-        };
-        *by_text.entry(text).or_insert_with_key(|text| {
-            self.conditions.push(ConditionRow {
-                text: owned(text),
-                keys: expression.keys().into_iter().map(owned).collect(),
-                test: Test::Tree(Arc::new(expression.clone())),
-            });
-            self.conditions.len() as u32 - 1
-        })
-    }
-}
-
-/// Edge attributes that are columns of [`EdgeRow`].
-const EDGE_COLUMNS: &[Known] = &[
-    Known::Label,
-    Known::Condition,
-    Known::ConditionType,
-    Known::ConditionValue,
-    Known::Weight,
-    Known::LoopRestart,
-    Known::AllowRevisit,
-    Known::MaxRevisits,
-];
-
-fn owned(text: &str) -> Text {
-    Cow::Owned(text.to_owned())
-}
-
-fn count(number: Option<i64>) -> Option<u32> {
-    number.map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 impl crate::load::Loaded {
