@@ -113,8 +113,8 @@ pub(crate) struct CompileArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The pipeline
-    #[arg(value_name = "FILE")]
-    pub(crate) file: String,
+    #[arg(value_name = "FILE", required_unless_present = "simulate")]
+    pub(crate) file: Option<String>,
     /// Call no model and run no tool; outcomes come from the script, or are successes
     #[arg(long, value_name = "SCRIPT.yaml", num_args = 0..=1, default_missing_value = "")]
     pub(crate) simulate: Option<String>,

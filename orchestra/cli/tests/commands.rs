@@ -135,6 +135,12 @@ fn graph_draws_every_form() {
     }
     place.call(&["graph", "a.dot", "-o", "a.svg"]).exits(0);
     assert!(place.read("a.svg").contains("<svg"));
+    let odd = place.call(&["graph", "a.dot", "-o", "a.png"]).exits(2);
+    assert!(
+        odd.stderr.contains("`.svg`") && !place.path("a.png").exists(),
+        "{}",
+        odd.stderr
+    );
     let object = place
         .call(&["graph", "a.dot", "--format", "dot", "--json"])
         .exits(0)
@@ -230,4 +236,10 @@ fn init_makes_a_project_and_never_overwrites_one() {
     place.call(&["init", "my-flow"]).exits(2);
     place.call(&["init", "9lives"]).exits(2);
     place.call(&["init", "tokio"]).exits(2);
+    let keyword = place.call(&["init", "type"]).exits(2);
+    assert!(
+        keyword.stderr.contains("such as `type-flow`"),
+        "{}",
+        keyword.stderr
+    );
 }

@@ -80,6 +80,9 @@ fn every_example_is_sound_and_canonical() {
     let mut args = vec!["check", "--deny", "warnings"];
     args.extend(files.iter().map(String::as_str));
     place.call(&args).exits(0);
+    let mut args = vec!["fmt", "--check"];
+    args.extend(files.iter().map(String::as_str));
+    place.call(&args).exits(0);
 }
 
 #[test]

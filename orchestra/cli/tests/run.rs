@@ -313,3 +313,46 @@ fn a_reader_that_goes_away_does_no_harm() {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_file_behind_simulate_is_the_pipeline() {
+    let place = Place::new();
+    place.write("a.dot", tools(false));
+    let run = place.call(&["run", "--simulate", "a.dot"]).exits(0);
+    assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
+    place.call(&["run", "--simulate"]).exits(2);
+}
+
+#[test]
+fn a_scripted_word_that_a_node_does_not_declare_is_refused() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        "digraph a { start -> lint -> exit; lint [prompt=\"Lint\", outcomes=\"clean,dirty\"] }",
+    );
+    place
+        .call(&["run", "a.dot", "--simulate", "--outcome", "lint=dirty"])
+        .exits(0);
+    let run = place
+        .call(&["run", "a.dot", "--simulate", "--outcome", "lint=dirtyy"])
+        .exits(2);
+    assert!(run.stderr.contains("did you mean `dirty`?"), "{}", run.stderr);
+}
+
+#[test]
+fn what_this_version_does_not_do_is_refused_and_never_ignored() {
+    let place = Place::new();
+    for attribute in ["max_retries=2", "goal_gate=true", "retry_policy=standard"] {
+        place.write(
+            "a.dot",
+            format!("digraph a {{ start -> t -> exit; t [shape=parallelogram, tool_command=\"true\", {attribute}] }}"),
+        );
+        let run = place.call(&["run", "a.dot"]).exits(3);
+        let name = attribute.split('=').next().unwrap();
+        assert!(
+            run.stderr.contains("a.dot:1:33") && run.stderr.contains(name),
+            "{}",
+            run.stderr
+        );
+    }
+}

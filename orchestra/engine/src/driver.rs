@@ -228,7 +228,7 @@ impl Driver {
         let Some(files) = self.run.present_files().filter(|_| outcome.status.is_success()) else {
             return outcome;
         };
-        match status::read(&*files, self.run.pipeline.stage(id.node).id()) {
+        match status::read(&*files, self.run.pipeline.stage(id.node)) {
             Ok(None) => outcome,
             Ok(Some(written)) => status::merge(outcome, written),
             Err(problem) => Outcome::fail(problem),

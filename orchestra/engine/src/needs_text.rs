@@ -75,6 +75,7 @@ impl Page {
 /// All faults, each with its place, source line and help.
 pub(crate) const fn page(needs: &Needs<'_>, found: &Lacks<'_>) -> Page {
     let mut page = Page::new();
+    page.push_all(&["the handlers do not fit `", needs.file, "`\n"]);
     let mut at = 0;
     while at < found.list.len() {
         if let Some(lack) = &found.list[at] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
+use orchestra_graph::table::Constant;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
 use crate::engine::Settings;
@@ -74,6 +75,13 @@ pub(crate) fn resolve(
         {
             list.extend(refuse(pipeline, registry, stage, found));
         }
+        if let Some(attribute) = asks_for_retries(pipeline, stage) {
+            let message = format!(
+                "node `{}` is to be retried (`{attribute}`), which this version does not do",
+                stage.id()
+            );
+            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
+        }
         if stage.flag("goal_gate") {
             let message = format!(
                 "node `{}` says `goal_gate=true`, which this version does not hold at the exit",
@@ -115,6 +123,31 @@ pub(crate) fn resolve(
     Ok(Handlers {
         by_kind: handlers.collect(),
     })
+}
+
+/// The attribute that gives a work stage more than one attempt (rules Y1, Y3).
+fn asks_for_retries(pipeline: &Pipeline, stage: Stage<'_>) -> Option<&'static str> {
+    if stage.row().role != Role::Work {
+        return None;
+    }
+    let policy = |value: Option<&Constant>| matches!(value, Some(Constant::String(name)) if name != "none");
+    match (
+        stage.attribute("max_retries"),
+        pipeline.attribute("default_max_retries"),
+    ) {
+        (Some(Constant::Integer(1..)), _) => Some("max_retries"),
+        (None, Some(Constant::Integer(1..))) => Some("default_max_retries"),
+        (None, _)
+            if policy(
+                stage
+                    .attribute("retry_policy")
+                    .or(pipeline.attribute("retry_policy")),
+            ) =>
+        {
+            Some("retry_policy")
+        }
+        _ => None,
+    }
 }
 
 /// The core itself decides start, exit and routing nodes of the built-in kinds.

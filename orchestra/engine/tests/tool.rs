@@ -42,7 +42,7 @@ async fn a_command_that_ends_well_is_a_success_and_its_output_is_in_the_context(
     assert_eq!(context.text("tool.last_line"), "two words");
     assert_eq!(context.get("tool.exit_code"), Some(&json!(0)));
     let notes = result.outcomes.get("a").unwrap().notes.clone().unwrap();
-    assert!(notes.starts_with("Tool completed: echo one;"), "{notes}");
+    assert_eq!(notes, "two words", "the last line says more than the command");
 }
 
 #[tokio::test]
@@ -184,6 +184,16 @@ async fn a_command_may_write_its_own_status() {
             .unwrap()
             .to_string()
             .contains("status.json that cannot be used")
+    );
+}
+
+#[tokio::test]
+async fn a_misspelt_word_in_a_status_file_is_a_failure_and_no_success() {
+    let write = r#"echo '{"outcome": "succes"}' > "$ORCHESTRA_STAGE_DIR/status.json""#;
+    let told = run(write, "").await.failure.unwrap().to_string();
+    assert!(
+        told.contains("`succes`") && told.contains("did you mean `success`?"),
+        "{told}"
     );
 }
 

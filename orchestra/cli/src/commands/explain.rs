@@ -34,7 +34,7 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
                 terminal
                     .object(&json!({"schema": "orchestra.explanation/1", "code": code, "page": page.text}));
             } else {
-                terminal.result(page.text.trim_end());
+                terminal.result(&readable(page.text));
             }
             Ok(Exit::Ok)
         }
@@ -46,4 +46,13 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
             })
         }
     }
+}
+
+/// A page for people: what only its test reads is left out of the fences.
+fn readable(page: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("```") {
+        Some(fence) => format!("```{}", fence.split(' ').next().unwrap_or_default()),
+        None => line.to_owned(),
+    };
+    page.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
 }

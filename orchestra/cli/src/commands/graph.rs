@@ -18,7 +18,10 @@ pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal
         let format = if terminal.json { Format::Json } else { Format::Text };
         print_report(terminal, &loaded.report, format);
     }
-    let format = args.format.unwrap_or_else(|| by_default(args.output.as_deref()));
+    let format = match args.format {
+        Some(format) => format,
+        None => by_default(args.output.as_deref())?,
+    };
     let text = draw(&loaded.graph, format)?;
     match &args.output {
         Some(path) => {
@@ -45,17 +48,23 @@ pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal
     })
 }
 
-fn by_default(output: Option<&Path>) -> Picture {
-    match output
-        .and_then(Path::extension)
-        .and_then(|ending| ending.to_str())
-    {
-        Some("svg") => Picture::Svg,
-        Some("dot" | "gv") => Picture::Dot,
-        Some("mmd" | "mermaid") => Picture::Mermaid,
-        Some("txt") => Picture::Text,
-        _ if output.is_none() && std::io::stdout().is_terminal() => Picture::Text,
-        _ => Picture::Svg,
+fn by_default(output: Option<&Path>) -> Result<Picture, CliError> {
+    let Some(path) = output else {
+        return Ok(if std::io::stdout().is_terminal() {
+            Picture::Text
+        } else {
+            Picture::Svg
+        });
+    };
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") | None => Ok(Picture::Svg),
+        Some("dot" | "gv") => Ok(Picture::Dot),
+        Some("mmd" | "mermaid") => Ok(Picture::Mermaid),
+        Some("txt") => Ok(Picture::Text),
+        Some(other) => Err(
+            CliError::usage("picture_format", format!("`.{other}` is no form of picture"))
+                .help("end the file in `.svg`, `.dot`, `.mmd` or `.txt`, or say which by `--format`"),
+        ),
     }
 }
 

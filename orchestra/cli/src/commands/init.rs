@@ -40,6 +40,71 @@ pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
     Ok(Exit::Ok)
 }
 
+/// Names that a package or its module cannot have: words of Rust, and crates that the project depends on.
+const RESERVED: &[&str] = &[
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "exit",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "main",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "orchestra",
+    "override",
+    "priv",
+    "proc_macro",
+    "pub",
+    "ref",
+    "return",
+    "self",
+    "start",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "tokio",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
+];
+
 /// The package name that a folder's name gives.
 fn project_name(folder: &str) -> Result<String, CliError> {
     let name = Path::new(folder)
@@ -50,17 +115,7 @@ fn project_name(folder: &str) -> Result<String, CliError> {
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     // A package named after a crate that it depends on would not build.
-    let reserved = [
-        "orchestra",
-        "tokio",
-        "test",
-        "core",
-        "std",
-        "alloc",
-        "start",
-        "exit",
-    ]
-    .contains(&name.as_str());
+    let reserved = RESERVED.contains(&name.to_lowercase().as_str());
     if letters && name.starts_with(|c: char| c.is_ascii_alphabetic()) && !reserved {
         return Ok(name.to_lowercase());
     }
@@ -69,8 +124,28 @@ fn project_name(folder: &str) -> Result<String, CliError> {
     } else {
         "is not a package name"
     };
-    Err(CliError::usage("project_name", format!("`{name}` {why}"))
-        .help("use letters, digits, `-` and `_`, beginning with a letter"))
+    Err(
+        CliError::usage("project_name", format!("`{name}` {why}")).help(format!(
+            "use letters, digits, `-` and `_`, beginning with a letter, such as `{}`",
+            suggested(&name)
+        )),
+    )
+}
+
+/// A name near the one that was wanted.
+fn suggested(name: &str) -> String {
+    let kept: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        .collect();
+    let kept = kept
+        .trim_start_matches(|c: char| !c.is_ascii_alphabetic())
+        .to_lowercase();
+    if kept.is_empty() {
+        "my-flow".to_owned()
+    } else {
+        format!("{kept}-flow")
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use orchestra_engine::{Engine, Outcome, RunEvent, RunResult, RunStatus, Script, StartError};
-use orchestra_graph::{did_you_mean, parse_duration};
-use serde_json::Value;
+use orchestra_graph::condition::OUTCOME_WORDS;
+use orchestra_graph::{Known, Pipeline, did_you_mean, parse_duration};
+use serde_json::{Value, json};
 
 use crate::args::{Format, RunArgs};
 use crate::entry::StartOptions;
@@ -21,7 +22,13 @@ pub(crate) fn run(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
-    let loaded = pipelines.load_to_run(&args.file, &args.lints)?;
+    // `run --simulate FILE` reads naturally, but its file stands where a script may.
+    let (file, simulate) = match (&args.file, args.simulate.as_deref()) {
+        (Some(file), simulate) => (file.as_str(), simulate),
+        (None, Some(file)) if !file.is_empty() => (file, Some("")),
+        (None, _) => return Err(CliError::usage("no_file", "the pipeline is missing").help("name its file")),
+    };
+    let loaded = pipelines.load_to_run(file, &args.lints)?;
     if !terminal.quiet || loaded.report.has_errors() {
         print_report(
             terminal,
@@ -30,10 +37,16 @@ pub(crate) fn run(
         );
     }
     let Some(pipeline) = loaded.pipeline() else {
+        if terminal.json {
+            let errors = loaded.report.errors().count();
+            terminal.object(&json!({
+                "schema": "orchestra.error/1", "code": "invalid_pipeline",
+                "message": format!("{file} has {}", super::count(errors, "error")), "help": null,
+            }));
+        }
         return Ok(Exit::Invalid);
     };
-    let nodes: Vec<&str> = pipeline.nodes.iter().map(|node| &*node.id).collect();
-    let script = script(args, &nodes)?;
+    let script = script(args, simulate, &pipeline)?;
     let options = StartOptions {
         params: args
             .set
@@ -56,7 +69,7 @@ pub(crate) fn run(
         .build()
         .map_err(|error| CliError::usage(error.code(), error.to_string()))?;
     runtime.block_on(async {
-        let started = match pipelines.entry(&args.file) {
+        let started = match pipelines.entry(file) {
             Some(entry) => entry.start(&engine, options).await,
             None => crate::entry::start_loaded(&engine, pipeline, options).await,
         };
@@ -145,9 +158,9 @@ fn start_error(error: StartError) -> CliError {
 }
 
 /// The simulation that the options ask for; none where they do not.
-fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
+fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result<Option<Script>, CliError> {
     let mut outcomes: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
-    match args.simulate.as_deref() {
+    match simulate {
         None if args.outcome.is_empty() => return Ok(None),
         None => {
             return Err(
@@ -174,14 +187,8 @@ fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
             .collect();
         outcomes.insert(node.to_owned(), words);
     }
-    for node in outcomes.keys() {
-        if !nodes.contains(&node.as_str()) {
-            let error = CliError::usage("unknown_node", format!("the pipeline has no node `{node}`"));
-            return Err(match did_you_mean(node, nodes.iter().copied()) {
-                Some(near) => error.help(format!("did you mean `{near}`?")),
-                None => error.help(format!("its nodes are {}", nodes.join(", "))),
-            });
-        }
+    for (node, outcomes) in &outcomes {
+        known(pipeline, node, outcomes)?;
     }
     Ok(Some(
         outcomes
@@ -190,6 +197,47 @@ fn script(args: &RunArgs, nodes: &[&str]) -> Result<Option<Script>, CliError> {
                 script.outcomes(node, outcomes)
             }),
     ))
+}
+
+/// Refuses nodes that the pipeline does not have, and words that a node does not declare although it declares some.
+fn known(pipeline: &Pipeline, node: &str, outcomes: &[Outcome]) -> Result<(), CliError> {
+    let Some(index) = pipeline.find(node) else {
+        let nodes: Vec<&str> = pipeline.nodes.iter().map(|node| &*node.id).collect();
+        let error = CliError::usage("unknown_node", format!("the pipeline has no node `{node}`"));
+        return Err(match did_you_mean(node, nodes.iter().copied()) {
+            Some(near) => error.help(format!("did you mean `{near}`?")),
+            None => error.help(format!("its nodes are {}", nodes.join(", "))),
+        });
+    };
+    let declared = pipeline
+        .stage(index)
+        .text(Known::Outcomes.name())
+        .unwrap_or_default();
+    let declared: Vec<&str> = declared
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .collect();
+    for outcome in outcomes {
+        let word = outcome.status.word();
+        if declared.is_empty() || declared.contains(&word) || OUTCOME_WORDS.contains(&word) {
+            continue;
+        }
+        let error = CliError::usage(
+            "unknown_outcome",
+            format!("`{node}` does not give the outcome `{word}`"),
+        );
+        return Err(
+            match did_you_mean(
+                word,
+                OUTCOME_WORDS.iter().copied().chain(declared.iter().copied()),
+            ) {
+                Some(near) => error.help(format!("did you mean `{near}`?")),
+                None => error.help(format!("it gives {}, or a built-in word", declared.join(", "))),
+            },
+        );
+    }
+    Ok(())
 }
 
 fn assignment(pair: &str) -> Result<(String, Value), CliError> {

@@ -54,7 +54,7 @@ impl Codergen {
         let Some(files) = stage.run().present_files() else {
             return Ok(outcome);
         };
-        Ok(match status::read(&*files, stage.node().id()) {
+        Ok(match status::read(&*files, stage.node()) {
             Ok(Some(written)) => status::merge(outcome, written),
             Ok(None) => outcome,
             Err(problem) => Outcome::fail(problem),

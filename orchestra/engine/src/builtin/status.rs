@@ -1,6 +1,8 @@
 //! The status file: how a stage that is no Rust code tells its outcome (Attractor appendix C, rule D8).
 
 use orchestra_core::{FailureCategory, Outcome, Status};
+use orchestra_graph::condition::OUTCOME_WORDS;
+use orchestra_graph::{Stage, did_you_mean};
 use serde_json::{Map, Value};
 
 use crate::store::{RunStore, StageFile};
@@ -17,13 +19,30 @@ pub(crate) fn write(outcome: &Outcome) -> Vec<u8> {
 
 /// What the stage wrote; `None` where it wrote nothing.
 ///
+/// A word of its own must be declared by the node (`outcomes`): a misspelt failure must not pass for a success.
+///
 /// # Errors
 /// Says in one line why the file cannot be used.
-pub(crate) fn read(files: &dyn RunStore, node: &str) -> Result<Option<Outcome>, String> {
+pub(crate) fn read(files: &dyn RunStore, node: Stage<'_>) -> Result<Option<Outcome>, String> {
     let bytes = files
-        .read(node, StageFile::Status)
+        .read(node.id(), StageFile::Status)
         .map_err(|error| error.to_string())?;
-    bytes.map(|bytes| parse(&bytes)).transpose()
+    let Some(outcome) = bytes.map(|bytes| parse(&bytes)).transpose()? else {
+        return Ok(None);
+    };
+    let declared = node.text("outcomes").unwrap_or_default();
+    let mut declared = declared.split(',').map(str::trim).filter(|word| !word.is_empty());
+    match &outcome.status {
+        Status::Custom(word) if !declared.clone().any(|known| known == word) => {
+            let near = did_you_mean(word, OUTCOME_WORDS.iter().copied().chain(&mut declared));
+            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            Err(format!(
+                "the stage wrote the outcome `{word}` to status.json, which neither is built in nor declared \
+                 by `outcomes`{near}"
+            ))
+        }
+        _ => Ok(Some(outcome)),
+    }
 }
 
 fn parse(bytes: &[u8]) -> Result<Outcome, String> {

@@ -13,8 +13,8 @@ use crate::store::{StageFile, StoreError};
 
 /// How many bytes of a tool's output the context keeps; the files keep more.
 const OUTPUT: usize = 64 * 1024;
-/// How many characters of the command a note shows.
-const SHOWN_COMMAND: usize = 200;
+/// How many characters of the last line, or of a silent command, a note shows.
+const SHOWN: usize = 200;
 
 pub(crate) struct Tool;
 
@@ -78,7 +78,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
         return Ok(known);
     }
-    Ok(match status::read(&*files, node.id()) {
+    Ok(match status::read(&*files, node) {
         Ok(Some(written)) => status::merge(known, written),
         Ok(None) if node.flag("auto_status") && matches!(output.exit, Exit::Code(_)) => {
             status::automatic(known)
@@ -113,11 +113,9 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Outcome {
     };
     let (outcome, code) = match output.exit {
         Exit::Code(0) => {
-            let shown: String = text.trim().chars().take(SHOWN_COMMAND).collect();
-            (
-                Outcome::success().notes(format!("Tool completed: {shown}")),
-                Some(0),
-            )
+            let shown = if last.is_empty() { text.trim() } else { last };
+            let shown: String = shown.chars().take(SHOWN).collect();
+            (Outcome::success().notes(shown), Some(0))
         }
         Exit::Code(code) => (failed(format!("exit code {code}")), Some(code)),
         // The number by which shells tell a signal.

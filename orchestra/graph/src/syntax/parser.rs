@@ -253,6 +253,11 @@ impl<'s> Parser<'s> {
         } else {
             format!("`{character}`")
         };
+        if character == '>' {
+            return Diagnostic::error("invalid_character", "`>` alone is no edge", token.span)
+                .help("write `->`")
+                .fix(token.span, "->");
+        }
         Diagnostic::error(
             "invalid_character",
             format!("the character {shown} has no meaning here"),

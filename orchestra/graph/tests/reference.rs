@@ -1,0 +1,59 @@
+//! The reference lists every attribute, as the table has it.
+
+#![allow(clippy::unwrap_used)]
+
+use orchestra_graph::ATTRIBUTES;
+
+const BEGIN: &str = "--test reference` -->\n";
+const END: &str = "<!-- end of attributes -->";
+
+fn table() -> String {
+    let mut table =
+        String::from("\n| Attribute | On | Value | Default | What it does |\n|---|---|---|---|---|\n");
+    for spec in ATTRIBUTES {
+        let places = [
+            (spec.scopes.graph, "graph"),
+            (spec.scopes.node, "node"),
+            (spec.scopes.edge, "edge"),
+        ];
+        let places: Vec<&str> = places
+            .iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, place)| *place)
+            .collect();
+        let aliases: String = spec
+            .aliases
+            .iter()
+            .map(|alias| format!(" (also `{alias}`)"))
+            .collect();
+        let default = if spec.default.is_empty() {
+            String::new()
+        } else {
+            format!("`{}`", spec.default)
+        };
+        let value = spec.ty.describe();
+        let value = value.split(" such as").next().unwrap();
+        let row = [
+            format!("`{}`{aliases}", spec.name),
+            places.join(", "),
+            value.to_owned(),
+            default,
+            spec.doc.to_owned(),
+        ];
+        table.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    table + "\n"
+}
+
+#[test]
+fn the_reference_lists_every_attribute() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../REFERENCE.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let start = text.find(BEGIN).unwrap() + BEGIN.len();
+    let end = text.find(END).unwrap();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, format!("{}{}{}", &text[..start], table(), &text[end..])).unwrap();
+        return;
+    }
+    assert_eq!(&text[start..end], table(), "run this test with UPDATE=1");
+}
