@@ -269,7 +269,9 @@ const MAX_LINES: usize = 8;
 /// Breaks a text into lines of about this many characters, at spaces where there are any, and at most eight.
 ///
 /// ```
-/// assert_eq!(orchestra_graph::print::wrap("write the report", 10), ["write the", "report"]);
+/// use orchestra_graph::print::wrap;
+/// assert_eq!(wrap("write the report", 10), ["write the", "report"]);
+/// assert_eq!(wrap("write the report", usize::MAX), ["write the report"]);
 /// ```
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(4);
@@ -284,7 +286,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
                 length = 0;
             }
             // A word that is only a little too long is better whole.
-            while rest.len() > width + width / 2 {
+            while rest.len() > width.saturating_add(width / 2) {
                 let tail = rest.split_off(width);
                 lines.push(rest.into_iter().collect());
                 rest = tail;
