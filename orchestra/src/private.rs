@@ -92,7 +92,7 @@ pub const fn nodes<const N: usize>(nodes: &[Node; N], more: &[NodeMore]) -> [Nod
         ) = nodes[at];
         let row = &mut rows[at];
         forget(replace(&mut row.id, t(id)));
-        row.kind = kind as u16;
+        row.kind = kind;
         row.role = match role {
             0 => Role::Start,
             1 => Role::Exit,

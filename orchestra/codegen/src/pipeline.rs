@@ -339,7 +339,7 @@ fn sketch(analysis: &Analysis<'_>) -> Pipeline {
         .enumerate()
         .map(|(at, node)| NodeRow {
             id: node.id.to_string().into(),
-            kind: at as u16,
+            kind: at as u32,
             role: Role::Work,
             end: End::Unstated,
             on_failure_route: false,

@@ -7,7 +7,7 @@ use orchestra_graph::{NodeIndex, Position};
 
 const NOWHERE: Position = Position { line: 1, column: 1 };
 
-const fn node(id: &'static str, kind: u16, role: Role, edges: (u32, u32)) -> NodeRow {
+const fn node(id: &'static str, kind: u32, role: Role, edges: (u32, u32)) -> NodeRow {
     NodeRow {
         id: Cow::Borrowed(id),
         kind,

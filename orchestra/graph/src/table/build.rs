@@ -76,7 +76,7 @@ impl<'a, 'g> Builder<'a, 'g> {
             let inherited = |known| node.attributes.text(known).or(attributes.text(known));
             nodes.push(NodeRow {
                 id: owned(&node.id),
-                kind: kind_index as u16,
+                kind: kind_index as u32,
                 role: match kind {
                     _ if index == start => Role::Start,
                     _ if index == exit => Role::Exit,

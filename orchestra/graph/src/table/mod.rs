@@ -10,7 +10,7 @@ use crate::analysis::Analysis;
 use crate::condition::{Expression, Facts};
 use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
-use crate::text::{Position, Source};
+use crate::text::Position;
 use crate::value::Value;
 
 /// Text that is constant in a compiled pipeline and owned in a loaded one.
@@ -165,7 +165,7 @@ pub struct NodeRow {
     /// The id.
     pub id: Text,
     /// The handler kind, an index of [`Pipeline::kinds`].
-    pub kind: u16,
+    pub kind: u32,
     /// What it is to the flow.
     pub role: Role,
     /// How a run ends there.
@@ -349,7 +349,7 @@ const NO_PLACE: Position = Position { line: 0, column: 0 };
 /// What an index of another pipeline leads to.
 static NO_NODE: NodeRow = NodeRow {
     id: Cow::Borrowed(""),
-    kind: u16::MAX,
+    kind: u32::MAX,
     role: Role::Work,
     end: End::Unstated,
     on_failure_route: false,
@@ -554,10 +554,5 @@ impl crate::load::Loaded {
             return None;
         }
         Pipeline::of(&Analysis::new(&self.graph, &self.source))
-    }
-
-    /// The text that positions refer to.
-    pub fn source(&self) -> &Source {
-        &self.source
     }
 }
