@@ -18,9 +18,9 @@ pub use orchestra_engine::{
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;
-pub use orchestra_graph::table::Routing::{FirstMatch, FiveStep};
 pub use orchestra_graph::table::{
-    AttributeRow, ConditionRow, Constant, EdgeRow, End, NodeRow, Pipeline, Role, Rows, Settings, Test, Text,
+    AttributeRow, Child, ConditionRow, Constant, EdgeRow, End, ErrorPolicy, FanOut, JoinPolicy, NodeRow,
+    Pipeline, Retry, Role, Routing, Rows, Settings, SharedPipeline, Test, Text,
 };
 pub use orchestra_graph::{NodeIndex, Position, Readable};
 
@@ -55,12 +55,25 @@ const fn count(number: u32) -> Option<u32> {
 /// A node: id; kind, role, first edge and the one behind the last, the same for attributes, line, column.
 pub type Node = (&'static str, [u32; 8]);
 
-/// What is unusual about a node: its number, how a run ends there (1: failed, 2: succeeded), whether plain edges are
-/// followed after a failure, retry target, fallback retry target, most visits.
-pub type NodeMore = (usize, u8, bool, u32, u32, u32);
+/// What is unusual about a node: its number, how a run ends there (1: failed, 2: succeeded), flags (1: plain edges are
+/// followed after a failure, 2: goal gate, 4: partial success is allowed), retry target, fallback retry target, most
+/// visits, child.
+pub type NodeMore = (usize, u8, u8, [u32; 4]);
+
+/// The attempts of a node: its number, attempts, first delay, factor, longest delay, jitter; delays in milliseconds.
+pub type NodeRetry = (usize, u32, u64, f64, u64, bool);
+
+/// The branches of a node: its number, join, join policy (1: count, 2: first success, 3: fraction) with its number,
+/// error policy (1: fail fast, 2: ignore), how many run at a time.
+pub type NodeFanOut = (usize, u32, u8, f64, u8, u32);
 
 /// The rows of nodes.
-pub const fn nodes<const N: usize>(nodes: &[Node; N], more: &[NodeMore]) -> [NodeRow; N] {
+pub const fn nodes<const N: usize>(
+    nodes: &[Node; N],
+    more: &[NodeMore],
+    retries: &[NodeRetry],
+    fan_outs: &[NodeFanOut],
+) -> [NodeRow; N] {
     const EMPTY: NodeRow = NodeRow {
         id: t(""),
         kind: 0,
@@ -72,6 +85,11 @@ pub const fn nodes<const N: usize>(nodes: &[Node; N], more: &[NodeMore]) -> [Nod
         retry_target: None,
         fallback_retry_target: None,
         max_visits: None,
+        goal_gate: false,
+        allow_partial: false,
+        retry: Retry::ONCE,
+        fan_out: None,
+        child: None,
         position: Position { line: 0, column: 0 },
     };
     let mut rows = [EMPTY; N];
@@ -112,17 +130,52 @@ pub const fn nodes<const N: usize>(nodes: &[Node; N], more: &[NodeMore]) -> [Nod
     }
     at = 0;
     while at < more.len() {
-        let (number, end, on_failure_route, retry_target, fallback_retry_target, max_visits) = more[at];
+        let (number, end, flags, [retry_target, fallback_retry_target, max_visits, child]) = more[at];
         let row = &mut rows[number];
         row.end = match end {
             1 => End::Fail,
             2 => End::Success,
             _ => End::Unstated,
         };
-        row.on_failure_route = on_failure_route;
+        row.on_failure_route = flags & 1 != 0;
+        row.goal_gate = flags & 2 != 0;
+        row.allow_partial = flags & 4 != 0;
         row.retry_target = some(retry_target);
         row.fallback_retry_target = some(fallback_retry_target);
         row.max_visits = count(max_visits);
+        row.child = count(child);
+        at += 1;
+    }
+    at = 0;
+    while at < retries.len() {
+        let (number, attempts, initial_delay, backoff_factor, max_delay, jitter) = retries[at];
+        rows[number].retry = Retry {
+            attempts,
+            initial_delay: Duration::from_millis(initial_delay),
+            backoff_factor,
+            max_delay: Duration::from_millis(max_delay),
+            jitter,
+        };
+        at += 1;
+    }
+    at = 0;
+    while at < fan_outs.len() {
+        let (number, join, join_policy, needed, error_policy, max_parallel) = fan_outs[at];
+        rows[number].fan_out = Some(FanOut {
+            join: NodeIndex(join),
+            join_policy: match join_policy {
+                1 => JoinPolicy::KOfN(needed as u32),
+                2 => JoinPolicy::FirstSuccess,
+                3 => JoinPolicy::Quorum(needed),
+                _ => JoinPolicy::WaitAll,
+            },
+            error_policy: match error_policy {
+                1 => ErrorPolicy::FailFast,
+                2 => ErrorPolicy::Ignore,
+                _ => ErrorPolicy::Continue,
+            },
+            max_parallel,
+        });
         at += 1;
     }
     rows
@@ -283,6 +336,7 @@ pub const fn pipeline(
     attributes: &'static [AttributeRow],
     graph_attributes: u32,
     graph_attributes_end: u32,
+    children: &'static [Child],
 ) -> Pipeline {
     Pipeline {
         name: t(name),
@@ -300,6 +354,30 @@ pub const fn pipeline(
             start: graph_attributes,
             end: graph_attributes_end,
         },
+        children: Cow::Borrowed(children),
+    }
+}
+
+/// What holds for a whole pipeline: whether the first match routes; most visits, breaker, most reroutes, most restarts,
+/// retry target, fallback retry target.
+pub const fn settings(first_match: bool, numbers: [u32; 6]) -> Settings {
+    let [max_node_visits, failure_breaker, max_goal_gate_reroutes, max_restarts, retry_target, fallback] = numbers;
+    Settings {
+        routing: if first_match { Routing::FirstMatch } else { Routing::FiveStep },
+        max_node_visits,
+        failure_breaker,
+        max_goal_gate_reroutes,
+        max_restarts,
+        retry_target: some(retry_target),
+        fallback_retry_target: some(fallback),
+    }
+}
+
+/// A pipeline that a stage runs.
+pub const fn child(file: &'static str, pipeline: &'static Pipeline) -> Child {
+    Child {
+        file: t(file),
+        pipeline: SharedPipeline::Static(pipeline),
     }
 }
 

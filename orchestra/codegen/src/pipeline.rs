@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use orchestra_graph::table::{End, NodeRow, Pipeline, Role, Routing, Rows, Settings};
+use orchestra_graph::table::{End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
 use orchestra_graph::{
     Analysis, Limits, LoadOptions, Loaded, NodeIndex, Severity, did_you_mean, load_bytes, rules,
 };
@@ -348,6 +348,11 @@ fn sketch(analysis: &Analysis<'_>) -> Pipeline {
             retry_target: None,
             fallback_retry_target: None,
             max_visits: None,
+            goal_gate: false,
+            allow_partial: false,
+            retry: Retry::ONCE,
+            fan_out: None,
+            child: None,
             position: source.position(node.span.start),
         })
         .collect();
@@ -355,11 +360,7 @@ fn sketch(analysis: &Analysis<'_>) -> Pipeline {
         name: graph.name.clone().into(),
         file: source.name().to_owned().into(),
         source: source.text().to_owned().into(),
-        settings: Settings {
-            routing: Routing::FiveStep,
-            max_node_visits: 1_000,
-            failure_breaker: 3,
-        },
+        settings: Settings::DEFAULT,
         start: NodeIndex(0),
         exit: NodeIndex(0),
         kinds: kinds.into(),
@@ -368,5 +369,6 @@ fn sketch(analysis: &Analysis<'_>) -> Pipeline {
         conditions: Vec::new().into(),
         attributes: Vec::new().into(),
         graph_attributes: Rows::default(),
+        children: Vec::new().into(),
     }
 }

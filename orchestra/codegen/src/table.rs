@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use orchestra_graph::condition::{Comparison, Expression};
-use orchestra_graph::table::{Constant, End, Pipeline, Role, Routing, Test, Text};
+use orchestra_graph::NodeIndex;
+use orchestra_graph::table::{
+    Constant, End, ErrorPolicy, JoinPolicy, NodeRow, Pipeline, Retry, Role, Routing, Test, Text,
+};
 
 use crate::code::{Code, float, millis};
 
@@ -43,22 +46,36 @@ pub(crate) fn write(code: &mut Code, pipeline: &Pipeline) {
     edges(code, pipeline);
     attributes(code, pipeline);
     conditions(code, pipeline);
+    children(code, pipeline);
     code.push("pub(super)static TABLE:Pipeline=pipeline(");
     code.string(&pipeline.name).push(",").string(&pipeline.file);
-    code.push(",super::SOURCE,Settings{routing:")
-        .push(match pipeline.settings.routing {
-            Routing::FiveStep => "FiveStep",
-            Routing::FirstMatch => "FirstMatch",
-        });
-    code.push(",max_node_visits:")
-        .show(pipeline.settings.max_node_visits);
-    code.push(",failure_breaker:")
-        .show(pipeline.settings.failure_breaker)
-        .push("},");
+    let settings = &pipeline.settings;
+    code.push(",super::SOURCE,settings(")
+        .show(settings.routing == Routing::FirstMatch)
+        .push(",[");
+    code.numbers(&[
+        settings.max_node_visits,
+        settings.failure_breaker,
+        settings.max_goal_gate_reroutes,
+        settings.max_restarts,
+        or_none(settings.retry_target.map(|node| node.0)),
+        or_none(settings.fallback_retry_target.map(|node| node.0)),
+    ])
+    .push("]),");
     code.numbers(&[pipeline.start.0, pipeline.exit.0]);
     code.push("&KINDS,&NODES,&EDGES,&CONDITIONS,&ATTRIBUTES,");
     code.numbers(&[pipeline.graph_attributes.start, pipeline.graph_attributes.end])
-        .push(");}");
+        .push("&CHILDREN);}");
+}
+
+fn children(code: &mut Code, pipeline: &Pipeline) {
+    let count = pipeline.children.len();
+    code.push("static CHILDREN:[Child;").show(count).push("]=[");
+    for (at, row) in pipeline.children.iter().enumerate() {
+        code.push("child(").string(&row.file).push(",&super::__children::");
+        code.push("child").show(at).push("::__table::TABLE),");
+    }
+    code.push("];");
 }
 
 fn texts(code: &mut Code, name: &str, texts: &[Text]) {
@@ -71,8 +88,7 @@ fn texts(code: &mut Code, name: &str, texts: &[Text]) {
 }
 
 fn nodes(code: &mut Code, pipeline: &Pipeline) {
-    let mut more = Code::default();
-    let mut rows = Code::default();
+    let [mut rows, mut more, mut retries, mut fan_outs] = std::array::from_fn(|_| Code::default());
     for (at, row) in pipeline.nodes.iter().enumerate() {
         rows.push("(")
             .string(&row.id)
@@ -92,9 +108,19 @@ fn nodes(code: &mut Code, pipeline: &Pipeline) {
         ]);
         rows.numbers(&[row.position.line, row.position.column])
             .push("]),");
-        let targets = [row.retry_target, row.fallback_retry_target].map(|target| target.map(|node| node.0));
-        let numbers = [targets[0], targets[1], row.max_visits];
-        if row.end == End::Unstated && !row.on_failure_route && numbers == [None; 3] {
+        write_retry(&mut retries, at, row);
+        write_fan_out(&mut fan_outs, at, row);
+        let target = |target: Option<NodeIndex>| target.map(|node| node.0);
+        let numbers = [
+            target(row.retry_target),
+            target(row.fallback_retry_target),
+            row.max_visits,
+            row.child,
+        ];
+        let flags = u8::from(row.on_failure_route)
+            | u8::from(row.goal_gate) << 1
+            | u8::from(row.allow_partial) << 2;
+        if row.end == End::Unstated && flags == 0 && numbers == [None; 4] {
             continue;
         }
         more.push("(").show(at).push(match row.end {
@@ -102,12 +128,12 @@ fn nodes(code: &mut Code, pipeline: &Pipeline) {
             End::Fail => ",1,",
             End::Success => ",2,",
         });
-        more.show(row.on_failure_route)
-            .push(",")
+        more.show(flags)
+            .push(",[")
             .numbers(&numbers.map(or_none))
-            .push("),");
+            .push("]),");
     }
-    let more = format!(",&[{}]", more.text);
+    let more = format!(",&[{}],&[{}],&[{}]", more.text, retries.text, fan_outs.text);
     list(
         code,
         "NODES",
@@ -117,6 +143,38 @@ fn nodes(code: &mut Code, pipeline: &Pipeline) {
         &rows.text,
         &more,
     );
+}
+
+fn write_retry(code: &mut Code, at: usize, row: &NodeRow) {
+    let retry = &row.retry;
+    if *retry == Retry::ONCE {
+        return;
+    }
+    code.push("(").show(at).push(",").show(retry.attempts);
+    code.push(",").show(millis(retry.initial_delay));
+    code.push(",").push(&float(retry.backoff_factor));
+    code.push(",").show(millis(retry.max_delay));
+    code.push(",").show(retry.jitter).push("),");
+}
+
+fn write_fan_out(code: &mut Code, at: usize, row: &NodeRow) {
+    let Some(fan_out) = &row.fan_out else {
+        return;
+    };
+    let (policy, needed) = match fan_out.join_policy {
+        JoinPolicy::WaitAll => (0, 0.0),
+        JoinPolicy::KOfN(count) => (1, f64::from(count)),
+        JoinPolicy::FirstSuccess => (2, 0.0),
+        JoinPolicy::Quorum(fraction) => (3, fraction),
+    };
+    code.push("(").show(at).push(",").show(fan_out.join.0);
+    code.push(",").show(policy).push(",").push(&float(needed)).push(",");
+    code.show(match fan_out.error_policy {
+        ErrorPolicy::Continue => 0,
+        ErrorPolicy::FailFast => 1,
+        ErrorPolicy::Ignore => 2,
+    });
+    code.push(",").show(fan_out.max_parallel).push("),");
 }
 
 /// A number, or the one that stands for none.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use orchestra_graph::table::{EdgeRow, End, NodeRow, Pipeline, Role, Routing, Rows, Settings};
+use orchestra_graph::table::{EdgeRow, End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
 use orchestra_graph::{NodeIndex, Position};
 
 const NOWHERE: Position = Position { line: 1, column: 1 };
@@ -22,6 +22,11 @@ const fn node(id: &'static str, kind: u32, role: Role, edges: (u32, u32)) -> Nod
         retry_target: None,
         fallback_retry_target: None,
         max_visits: None,
+        goal_gate: false,
+        allow_partial: false,
+        retry: Retry::ONCE,
+        fan_out: None,
+        child: None,
         position: NOWHERE,
     }
 }
@@ -47,11 +52,7 @@ pub(crate) static TINY: Pipeline = Pipeline {
     name: Cow::Borrowed("tiny"),
     file: Cow::Borrowed("tiny.dot"),
     source: Cow::Borrowed(""),
-    settings: Settings {
-        routing: Routing::FiveStep,
-        max_node_visits: 1_000,
-        failure_breaker: 3,
-    },
+    settings: Settings::DEFAULT,
     start: NodeIndex(0),
     exit: NodeIndex(2),
     kinds: Cow::Borrowed(&[
@@ -68,4 +69,5 @@ pub(crate) static TINY: Pipeline = Pipeline {
     conditions: Cow::Borrowed(&[]),
     attributes: Cow::Borrowed(&[]),
     graph_attributes: Rows { start: 0, end: 0 },
+    children: Cow::Borrowed(&[]),
 };

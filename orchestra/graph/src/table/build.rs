@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{
-    AttributeRow, ConditionRow, Constant, EdgeRow, End, NodeRow, Pipeline, Role, Routing, Rows, Settings,
-    Test, Text,
+    AttributeRow, ConditionRow, Constant, EdgeRow, End, FanOut, NodeRow, Pipeline, Retry, Role, Routing,
+    Rows, Settings, Test, Text,
 };
 use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
 use crate::attributes::Attributes;
 use crate::condition::Expression;
+use crate::joins::joins;
 use crate::kind;
 use crate::label::normalize_label;
 
@@ -41,6 +42,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         let mut by_kind = std::collections::HashMap::new();
         let mut nodes = Vec::with_capacity(graph.nodes.len());
         let mut edges = Vec::with_capacity(graph.edges.len());
+        let joins = joins(self.analysis);
         for (index, node) in graph.indexed_nodes() {
             let first = edges.len() as u32;
             for at in self.analysis.outgoing(index) {
@@ -97,9 +99,18 @@ impl<'a, 'g> Builder<'a, 'g> {
                 retry_target: target(Known::RetryTarget),
                 fallback_retry_target: target(Known::FallbackRetryTarget),
                 max_visits: count(node.attributes.integer(Known::MaxVisits)),
+                goal_gate: node.attributes.flag(Known::GoalGate),
+                allow_partial: node.attributes.flag(Known::AllowPartial),
+                retry: Retry::of(kind, &node.attributes, attributes),
+                fan_out: joins[index.at()]
+                    .map(|join| FanOut::of(&node.attributes, join, self.analysis.outgoing(index).len())),
+                child: None,
                 position: source.position(node.span.start),
             });
         }
+        let target = |known| attributes.filled(known).and_then(|id| graph.find(id.trim()));
+        let number = |known, default| count(attributes.integer(known)).unwrap_or(default);
+        let default = Settings::DEFAULT;
         Some(Pipeline {
             name: owned(&graph.name),
             file: owned(source.name()),
@@ -109,8 +120,12 @@ impl<'a, 'g> Builder<'a, 'g> {
                     Some("first_match") => Routing::FirstMatch,
                     _ => Routing::FiveStep,
                 },
-                max_node_visits: count(attributes.integer(Known::MaxNodeVisits)).unwrap_or(1_000),
-                failure_breaker: count(attributes.integer(Known::FailureBreaker)).unwrap_or(3),
+                max_node_visits: number(Known::MaxNodeVisits, default.max_node_visits),
+                failure_breaker: number(Known::FailureBreaker, default.failure_breaker),
+                max_goal_gate_reroutes: number(Known::MaxGoalGateReroutes, default.max_goal_gate_reroutes),
+                max_restarts: number(Known::MaxRestarts, default.max_restarts),
+                retry_target: target(Known::RetryTarget),
+                fallback_retry_target: target(Known::FallbackRetryTarget),
             },
             start,
             exit,
@@ -120,6 +135,7 @@ impl<'a, 'g> Builder<'a, 'g> {
             conditions: Cow::Owned(self.conditions),
             attributes: Cow::Owned(self.rows),
             graph_attributes,
+            children: Cow::Owned(Vec::new()),
         })
     }
 

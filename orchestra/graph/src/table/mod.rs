@@ -1,6 +1,8 @@
 //! The table: what the engine runs. A compiled pipeline is one in constant data, a loaded one is made from a graph.
 
 mod build;
+mod policy;
+mod shared;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,6 +14,9 @@ use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::text::Position;
 use crate::value::Value;
+
+pub use policy::{ErrorPolicy, FanOut, JoinPolicy, Retry};
+pub use shared::{Child, SharedPipeline};
 
 /// Text that is constant in a compiled pipeline and owned in a loaded one.
 pub type Text = Cow<'static, str>;
@@ -182,6 +187,16 @@ pub struct NodeRow {
     pub fallback_retry_target: Option<NodeIndex>,
     /// How often it may be visited in a run (rule R10).
     pub max_visits: Option<u32>,
+    /// Whether it must have succeeded before the run may end (rule R7).
+    pub goal_gate: bool,
+    /// Whether exhausted retries count as a partial success (rule Y5).
+    pub allow_partial: bool,
+    /// How often it is tried.
+    pub retry: Retry,
+    /// How it runs its branches, where it fans out.
+    pub fan_out: Option<FanOut>,
+    /// The pipeline that it runs, an index of [`Pipeline::children`].
+    pub child: Option<u32>,
     /// Where it is declared.
     pub position: Position,
 }
@@ -304,6 +319,27 @@ pub struct Settings {
     pub max_node_visits: u32,
     /// How often running the same failure may repeat; 0 is never (rule R10).
     pub failure_breaker: u32,
+    /// How often an unsatisfied goal gate may send the run back (rule R7).
+    pub max_goal_gate_reroutes: u32,
+    /// How often the run may be restarted (rule R9).
+    pub max_restarts: u32,
+    /// Where to go from the exit when a goal gate is unsatisfied that names no target of its own.
+    pub retry_target: Option<NodeIndex>,
+    /// Where to go then when there is no `retry_target`.
+    pub fallback_retry_target: Option<NodeIndex>,
+}
+
+impl Settings {
+    /// What holds for a pipeline that says nothing.
+    pub const DEFAULT: Settings = Settings {
+        routing: Routing::FiveStep,
+        max_node_visits: 1_000,
+        failure_breaker: 3,
+        max_goal_gate_reroutes: 50,
+        max_restarts: 20,
+        retry_target: None,
+        fallback_retry_target: None,
+    };
 }
 
 /// A checked pipeline in the form that runs. Compiled and loaded pipelines are both of this type.
@@ -341,6 +377,8 @@ pub struct Pipeline {
     pub attributes: List<AttributeRow>,
     /// The rows that are the graph's own attributes.
     pub graph_attributes: Rows,
+    /// The pipelines that its stages run, each once.
+    pub children: List<Child>,
 }
 
 const NO_ROWS: Rows = Rows { start: 0, end: 0 };
@@ -358,6 +396,11 @@ static NO_NODE: NodeRow = NodeRow {
     retry_target: None,
     fallback_retry_target: None,
     max_visits: None,
+    goal_gate: false,
+    allow_partial: false,
+    retry: Retry::ONCE,
+    fan_out: None,
+    child: None,
     position: NO_PLACE,
 };
 
@@ -412,6 +455,11 @@ impl Pipeline {
     /// attributes, whose ends are nodes of no pipeline.
     pub fn edge(&self, index: EdgeIndex) -> &EdgeRow {
         self.edges.get(index.at()).unwrap_or(&NO_EDGE)
+    }
+
+    /// The pipeline that a stage runs; `None` where it runs none.
+    pub fn child(&self, row: &NodeRow) -> Option<&Child> {
+        self.children.get(row.child? as usize)
     }
 
     /// The condition of an edge; `None` where it has none.

@@ -1,0 +1,206 @@
+//! What a node says about attempts and branches, as columns of its row (rules Y1, Y3, P4).
+
+use std::time::Duration;
+
+use crate::attribute::Known;
+use crate::attributes::Attributes;
+use crate::kind;
+use crate::model::NodeIndex;
+
+/// How often a stage is tried, and how long is waited before each further attempt (rules Y1 to Y4).
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> work -> exit; work [retry_policy=patient, max_retries=3] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let work = pipeline.stage(pipeline.find("work").expect("declared"));
+/// let retry = work.row().retry;
+/// assert_eq!(retry.attempts, 4);
+/// let delays = [1, 2, 3].map(|attempt| retry.delay(attempt));
+/// assert_eq!(delays, [2, 6, 18].map(Duration::from_secs));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    /// The most attempts of a visit, the first included.
+    pub attempts: u32,
+    /// The delay before the second attempt.
+    pub initial_delay: Duration,
+    /// The factor from one delay to the next.
+    pub backoff_factor: f64,
+    /// The longest delay before jitter.
+    pub max_delay: Duration,
+    /// Whether each delay is multiplied by a number between 0.5 and 1.5.
+    pub jitter: bool,
+}
+
+impl Retry {
+    /// One attempt, with the delays of the `standard` policy where a handler asks for more.
+    pub const ONCE: Retry = Retry::preset(1, 200, 2.0);
+
+    const fn preset(attempts: u32, initial_millis: u64, backoff_factor: f64) -> Retry {
+        Retry {
+            attempts,
+            initial_delay: Duration::from_millis(initial_millis),
+            backoff_factor,
+            max_delay: Duration::from_secs(60),
+            jitter: true,
+        }
+    }
+
+    /// A policy by its name (Attractor 3.6); `standard` for an unknown one.
+    pub fn policy(name: &str) -> Retry {
+        match name {
+            "none" => Retry::preset(1, 0, 1.0),
+            "aggressive" => Retry::preset(5, 500, 2.0),
+            "linear" => Retry::preset(3, 500, 1.0),
+            "patient" => Retry::preset(3, 2_000, 3.0),
+            _ => Retry::preset(5, 200, 2.0),
+        }
+    }
+
+    /// The delay after an attempt, counted from 1, before jitter (rule Y4).
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let exponent = f64::from(attempt.saturating_sub(1));
+        let seconds = self.initial_delay.as_secs_f64() * self.backoff_factor.powf(exponent);
+        // Not a number only where zero meets infinity: a zero delay stays zero.
+        if seconds.is_nan() || seconds <= 0.0 {
+            return Duration::ZERO;
+        }
+        if seconds >= self.max_delay.as_secs_f64() {
+            return self.max_delay;
+        }
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// What a node and its graph say. A fan-out repeats all of its branches, so only its own attributes count there.
+    pub(super) fn of(kind: &str, node: &Attributes, graph: &Attributes) -> Retry {
+        let none = Attributes::default();
+        let graph = if kind == kind::PARALLEL { &none } else { graph };
+        let named = node.text(Known::RetryPolicy).map(Retry::policy);
+        let common = graph.text(Known::RetryPolicy).map(Retry::policy);
+        let retries = |retries: Option<i64>| {
+            retries.map(|retries| u32::try_from(retries).unwrap_or(u32::MAX).saturating_add(1))
+        };
+        let own = |policy: Option<Retry>| policy.map(|policy| policy.attempts);
+        // The nearer word counts: a node's number, a node's policy, the graph's number, the graph's policy.
+        let attempts = retries(node.integer(Known::MaxRetries))
+            .or(own(named))
+            .or(retries(graph.integer(Known::DefaultMaxRetries)))
+            .or(own(common))
+            .unwrap_or(1);
+        let policy = named.or(common).unwrap_or(Retry::ONCE);
+        let duration = |known| node.duration(known).or(graph.duration(known));
+        let jitter = node.get(Known::RetryJitter).or(graph.get(Known::RetryJitter));
+        Retry {
+            attempts,
+            initial_delay: duration(Known::RetryInitialDelay).unwrap_or(policy.initial_delay),
+            backoff_factor: node
+                .float(Known::RetryBackoffFactor)
+                .or(graph.float(Known::RetryBackoffFactor))
+                .unwrap_or(policy.backoff_factor),
+            max_delay: duration(Known::RetryMaxDelay).unwrap_or(policy.max_delay),
+            jitter: jitter.is_none_or(|jitter| jitter.value == crate::Value::Boolean(true)),
+        }
+    }
+}
+
+/// When a parallel block is satisfied (rule P4).
+///
+/// ```
+/// use orchestra_graph::table::JoinPolicy;
+/// assert_eq!(JoinPolicy::WaitAll.needed(3), None);
+/// assert_eq!(JoinPolicy::Quorum(0.5).needed(3), Some(2));
+/// assert_eq!(JoinPolicy::KOfN(2).needed(3), Some(2));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum JoinPolicy {
+    /// When all branches have ended.
+    WaitAll,
+    /// When so many branches have succeeded.
+    KOfN(u32),
+    /// When one branch has succeeded.
+    FirstSuccess,
+    /// When this fraction of the branches has succeeded.
+    Quorum(f64),
+}
+
+impl JoinPolicy {
+    /// How many of some branches must succeed; `None` where all are waited for, however they end.
+    pub fn needed(self, branches: u32) -> Option<u32> {
+        match self {
+            JoinPolicy::WaitAll => None,
+            JoinPolicy::KOfN(count) => Some(count),
+            JoinPolicy::FirstSuccess => Some(1),
+            // A fraction of a branch is a branch; the cast saturates.
+            JoinPolicy::Quorum(fraction) => Some((fraction * f64::from(branches)).ceil() as u32),
+        }
+    }
+}
+
+/// What a failed branch does to the others (rule P4).
+///
+/// ```
+/// use orchestra_graph::table::ErrorPolicy;
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> fan; fan [shape=component, error_policy=fail_fast]; fan -> a -> join; fan -> b -> join
+///     join [shape=tripleoctagon]; join -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let fan = pipeline.stage(pipeline.find("fan").expect("declared")).row().fan_out.expect("it fans out");
+/// assert_eq!((fan.error_policy, fan.max_parallel), (ErrorPolicy::FailFast, 4));
+/// assert_eq!(pipeline.stage(fan.join).id(), "join");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorPolicy {
+    /// It cancels them, and the block fails.
+    FailFast,
+    /// Nothing; its failure is counted.
+    Continue,
+    /// Nothing; its failure is left out of the results.
+    Ignore,
+}
+
+/// How a fan-out runs its branches (rules P1, P4).
+///
+/// ```
+/// use orchestra_graph::table::JoinPolicy;
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> fan; fan [shape=component, join_policy=k_of_n, join_k=1]; fan -> a -> join; fan -> b -> join
+///     join [shape=tripleoctagon]; join -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let fan = pipeline.stage(pipeline.find("fan").expect("declared")).row().fan_out.expect("it fans out");
+/// assert_eq!(fan.join_policy, JoinPolicy::KOfN(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FanOut {
+    /// Where branches end and the run goes on.
+    pub join: NodeIndex,
+    /// When the block is satisfied.
+    pub join_policy: JoinPolicy,
+    /// What a failed branch does to the others.
+    pub error_policy: ErrorPolicy,
+    /// How many branches run at a time.
+    pub max_parallel: u32,
+}
+
+impl FanOut {
+    /// What a fan-out with this join says.
+    pub(super) fn of(node: &Attributes, join: NodeIndex, branches: usize) -> FanOut {
+        let count = |known| node.integer(known).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        FanOut {
+            join,
+            join_policy: match node.text(Known::JoinPolicy) {
+                Some("k_of_n") => JoinPolicy::KOfN(count(Known::JoinK).unwrap_or(branches as u32)),
+                Some("first_success") => JoinPolicy::FirstSuccess,
+                Some("quorum") => JoinPolicy::Quorum(node.float(Known::JoinQuorum).unwrap_or(1.0)),
+                _ => JoinPolicy::WaitAll,
+            },
+            error_policy: match node.text(Known::ErrorPolicy) {
+                Some("fail_fast") => ErrorPolicy::FailFast,
+                Some("ignore") => ErrorPolicy::Ignore,
+                _ => ErrorPolicy::Continue,
+            },
+            max_parallel: count(Known::MaxParallel).unwrap_or(4).max(1),
+        }
+    }
+}
