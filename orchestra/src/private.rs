@@ -361,9 +361,20 @@ pub const fn pipeline(
 /// What holds for a whole pipeline: whether the first match routes; most visits, breaker, most reroutes, most restarts,
 /// retry target, fallback retry target.
 pub const fn settings(first_match: bool, numbers: [u32; 6]) -> Settings {
-    let [max_node_visits, failure_breaker, max_goal_gate_reroutes, max_restarts, retry_target, fallback] = numbers;
+    let [
+        max_node_visits,
+        failure_breaker,
+        max_goal_gate_reroutes,
+        max_restarts,
+        retry_target,
+        fallback,
+    ] = numbers;
     Settings {
-        routing: if first_match { Routing::FirstMatch } else { Routing::FiveStep },
+        routing: if first_match {
+            Routing::FirstMatch
+        } else {
+            Routing::FiveStep
+        },
         max_node_visits,
         failure_breaker,
         max_goal_gate_reroutes,

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use orchestra_graph::condition::{Comparison, Expression};
 use orchestra_graph::NodeIndex;
+use orchestra_graph::condition::{Comparison, Expression};
 use orchestra_graph::table::{
     Constant, End, ErrorPolicy, JoinPolicy, NodeRow, Pipeline, Retry, Role, Routing, Test, Text,
 };
@@ -72,7 +72,9 @@ fn children(code: &mut Code, pipeline: &Pipeline) {
     let count = pipeline.children.len();
     code.push("static CHILDREN:[Child;").show(count).push("]=[");
     for (at, row) in pipeline.children.iter().enumerate() {
-        code.push("child(").string(&row.file).push(",&super::__children::");
+        code.push("child(")
+            .string(&row.file)
+            .push(",&super::__children::");
         code.push("child").show(at).push("::__table::TABLE),");
     }
     code.push("];");
@@ -117,9 +119,8 @@ fn nodes(code: &mut Code, pipeline: &Pipeline) {
             row.max_visits,
             row.child,
         ];
-        let flags = u8::from(row.on_failure_route)
-            | u8::from(row.goal_gate) << 1
-            | u8::from(row.allow_partial) << 2;
+        let flags =
+            u8::from(row.on_failure_route) | u8::from(row.goal_gate) << 1 | u8::from(row.allow_partial) << 2;
         if row.end == End::Unstated && flags == 0 && numbers == [None; 4] {
             continue;
         }
@@ -168,7 +169,11 @@ fn write_fan_out(code: &mut Code, at: usize, row: &NodeRow) {
         JoinPolicy::Quorum(fraction) => (3, fraction),
     };
     code.push("(").show(at).push(",").show(fan_out.join.0);
-    code.push(",").show(policy).push(",").push(&float(needed)).push(",");
+    code.push(",")
+        .show(policy)
+        .push(",")
+        .push(&float(needed))
+        .push(",");
     code.show(match fan_out.error_policy {
         ErrorPolicy::Continue => 0,
         ErrorPolicy::FailFast => 1,

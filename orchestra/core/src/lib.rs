@@ -6,6 +6,7 @@
 mod context;
 mod effect;
 mod failure;
+mod human;
 mod machine;
 mod outcome;
 mod state;
@@ -13,6 +14,8 @@ mod state;
 pub use context::Context;
 pub use effect::{Effect, EffectId, Event, Observation};
 pub use failure::RunFailure;
-pub use machine::{Machine, SharedPipeline};
+pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
+pub use machine::Machine;
+pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
 pub use state::{Failing, Last, NodeOutcome, Phase, State};

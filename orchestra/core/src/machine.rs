@@ -1,11 +1,10 @@
 //! The state machine: what comes next, and nothing else. No I/O, no clock, no chance.
 
-use std::ops::Deref;
-use std::sync::Arc;
-
 use orchestra_graph::condition::Facts;
 use orchestra_graph::table::{Constant, Routing};
-use orchestra_graph::{EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Stage, kind, route};
+use orchestra_graph::{
+    EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, SharedPipeline, Stage, kind, route,
+};
 use serde_json::Value;
 
 use crate::context::{Context, EngineKey};
@@ -13,55 +12,6 @@ use crate::effect::{Effect, EffectId, Event, Observation};
 use crate::failure::RunFailure;
 use crate::outcome::{FailureCategory, Outcome, Status};
 use crate::state::{Failing, NodeOutcome, Phase, State};
-
-/// A pipeline that many runs share: constant data of the program, or loaded.
-///
-/// ```
-/// use orchestra_core::{Context, Machine, SharedPipeline};
-/// # use orchestra_graph::{Source, load};
-/// # let text = "digraph { start -> build -> exit }";
-/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let shared = SharedPipeline::from(pipeline);
-/// let runs: Vec<Machine> =
-///     (0..2).map(|seed| Machine::start(shared.clone(), Context::new(), seed, &mut Vec::new())).collect();
-/// assert_eq!(runs[1].pipeline().nodes.as_ptr(), shared.nodes.as_ptr(), "nothing was copied");
-/// ```
-#[derive(Clone, Debug)]
-pub enum SharedPipeline {
-    /// Constant data of the program.
-    Static(&'static Pipeline),
-    /// Loaded at run time.
-    Loaded(Arc<Pipeline>),
-}
-
-impl Deref for SharedPipeline {
-    type Target = Pipeline;
-
-    fn deref(&self) -> &Pipeline {
-        match self {
-            SharedPipeline::Static(pipeline) => pipeline,
-            SharedPipeline::Loaded(pipeline) => pipeline,
-        }
-    }
-}
-
-impl From<&'static Pipeline> for SharedPipeline {
-    fn from(pipeline: &'static Pipeline) -> SharedPipeline {
-        SharedPipeline::Static(pipeline)
-    }
-}
-
-impl From<Pipeline> for SharedPipeline {
-    fn from(pipeline: Pipeline) -> SharedPipeline {
-        SharedPipeline::Loaded(Arc::new(pipeline))
-    }
-}
-
-impl From<Arc<Pipeline>> for SharedPipeline {
-    fn from(pipeline: Arc<Pipeline>) -> SharedPipeline {
-        SharedPipeline::Loaded(pipeline)
-    }
-}
 
 /// The run of a pipeline (Attractor 3.2). Events go in, effects come out; the same events always give the same effects.
 ///

@@ -8,6 +8,7 @@ pub mod ast;
 mod attribute;
 mod attributes;
 mod check;
+mod choice;
 pub mod condition;
 mod diagnostic;
 mod explain;
@@ -32,6 +33,7 @@ pub use attribute::{
 };
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
+pub use choice::{Choice, choices};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use explain::{Page, explain, rules};
 pub use label::{accelerator_key, normalize_label};

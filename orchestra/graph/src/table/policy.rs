@@ -186,7 +186,10 @@ pub struct FanOut {
 impl FanOut {
     /// What a fan-out with this join says.
     pub(super) fn of(node: &Attributes, join: NodeIndex, branches: usize) -> FanOut {
-        let count = |known| node.integer(known).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        let count = |known| {
+            node.integer(known)
+                .map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+        };
         FanOut {
             join,
             join_policy: match node.text(Known::JoinPolicy) {

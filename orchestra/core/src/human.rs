@@ -1,0 +1,493 @@
+//! Questions to people and their answers (Attractor 6.2, 6.3, rules H1 to H4).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use orchestra_graph::{NodeIndex, Pipeline, choices, normalize_label};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::outcome::Outcome;
+
+/// What kind of answer a question wants (Attractor 6.2, 11.8).
+///
+/// ```
+/// use orchestra_core::QuestionKind;
+/// assert_eq!(serde_json::to_string(&QuestionKind::SingleSelect)?, r#""single_select""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum QuestionKind {
+    /// Yes or no.
+    YesNo,
+    /// Yes or no, asked before something is done.
+    Confirm,
+    /// One of the options.
+    SingleSelect,
+    /// Any of the options.
+    MultiSelect,
+    /// Any text.
+    FreeText,
+}
+
+/// One of the answers that a question offers.
+///
+/// ```
+/// use orchestra_core::QuestionOption;
+/// let option = QuestionOption::new("Y", "Yes, ship");
+/// assert_eq!((option.key.as_str(), option.label.as_str(), option.to), ("Y", "Yes, ship", None));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct QuestionOption {
+    /// The key that answers for it.
+    pub key: String,
+    /// What a person reads.
+    pub label: String,
+    /// The node that the run goes to, where the question is a gate's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Whether it takes any text that names no other option (rule H4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub freeform: bool,
+}
+
+impl QuestionOption {
+    /// An option.
+    pub fn new(key: impl Into<String>, label: impl Into<String>) -> QuestionOption {
+        QuestionOption {
+            key: key.into(),
+            label: label.into(),
+            to: None,
+            freeform: false,
+        }
+    }
+
+    fn is_named_by(&self, answer: &str) -> bool {
+        let answer = answer.trim();
+        !answer.is_empty()
+            && (self.key.to_lowercase() == answer.to_lowercase()
+                || self.to.as_deref() == Some(answer)
+                || normalize_label(&self.label) == normalize_label(answer))
+    }
+}
+
+/// A question to a person (Attractor 6.2).
+///
+/// ```
+/// use orchestra_core::{Answer, Question, QuestionOption};
+/// let question = Question::select("Ship it?", [QuestionOption::new("Y", "Yes"), QuestionOption::new("N", "No")]);
+/// let accepted = question.accept(&Answer::choice("yes"))?;
+/// assert_eq!(accepted.options[0].key, "Y");
+/// let refused = question.accept(&Answer::choice("maybe")).unwrap_err();
+/// assert_eq!(refused.to_string(), "`maybe` is none of the answers: [Y] Yes, [N] No");
+/// # Ok::<(), orchestra_core::AnswerRefused>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Question {
+    /// The question's name in its run, such as `approve#1/1`; empty for one that a handler asks.
+    pub id: String,
+    /// The node that asks.
+    pub node: String,
+    /// What is asked.
+    pub text: String,
+    /// What kind of answer it wants.
+    pub kind: QuestionKind,
+    /// The answers that it offers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<QuestionOption>,
+    /// The key of the option that is taken when nobody answers in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// How long an answer is waited for.
+    #[serde(
+        default,
+        rename = "timeout_ms",
+        with = "millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timeout: Option<Duration>,
+    /// Whatever else the asker wants to be shown.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
+}
+
+impl Question {
+    /// A question of a kind without options.
+    pub fn new(kind: QuestionKind, text: impl Into<String>) -> Question {
+        Question {
+            id: String::new(),
+            node: String::new(),
+            text: text.into(),
+            kind,
+            options: Vec::new(),
+            default: None,
+            timeout: None,
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    /// A question that offers options, of which one is to be chosen.
+    pub fn select(text: impl Into<String>, options: impl IntoIterator<Item = QuestionOption>) -> Question {
+        Question {
+            options: options.into_iter().collect(),
+            ..Question::new(QuestionKind::SingleSelect, text)
+        }
+    }
+
+    /// The question of a human gate (Attractor 4.6). The gate's `timeout` is the question's.
+    pub fn of_gate(pipeline: &Pipeline, gate: NodeIndex, id: String) -> Question {
+        let stage = pipeline.stage(gate);
+        let options: Vec<QuestionOption> = choices(pipeline, gate)
+            .into_iter()
+            .map(|choice| QuestionOption {
+                to: Some(pipeline.stage(choice.to).id().to_owned()),
+                key: choice.key,
+                label: choice.label,
+                freeform: choice.freeform,
+            })
+            .collect();
+        let only_text = !options.is_empty() && options.iter().all(|option| option.freeform);
+        let default = stage
+            .text("human.default_choice")
+            .filter(|text| !text.trim().is_empty());
+        Question {
+            id,
+            node: stage.id().to_owned(),
+            text: stage.prompt().to_owned(),
+            kind: if only_text {
+                QuestionKind::FreeText
+            } else {
+                QuestionKind::SingleSelect
+            },
+            default: default.map(|wanted| {
+                let named = options.iter().find(|option| option.is_named_by(wanted));
+                named.map_or_else(|| wanted.to_owned(), |option| option.key.clone())
+            }),
+            options,
+            timeout: stage.duration("timeout"),
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    /// Finds what an answer says (rule H2).
+    ///
+    /// # Errors
+    /// It matches nothing that the question offers; it never falls to the first option.
+    pub fn accept(&self, answer: &Answer) -> Result<Accepted, AnswerRefused> {
+        let texts = match &answer.reply {
+            Reply::Skipped => return Err(AnswerRefused::new(self, "nothing")),
+            Reply::Chosen(texts) => texts,
+        };
+        let text = || texts.join(", ");
+        match self.kind {
+            QuestionKind::YesNo | QuestionKind::Confirm => match text().trim().to_lowercase().as_str() {
+                "y" | "yes" | "true" => Ok(Accepted::yes(true)),
+                "n" | "no" | "false" => Ok(Accepted::yes(false)),
+                _ => Err(AnswerRefused::new(self, &text())),
+            },
+            QuestionKind::FreeText => Ok(Accepted {
+                options: self
+                    .options
+                    .iter()
+                    .filter(|option| option.freeform)
+                    .take(1)
+                    .cloned()
+                    .collect(),
+                text: Some(text()),
+            }),
+            QuestionKind::SingleSelect => {
+                let wanted = text();
+                if let Some(option) = self.named(&wanted) {
+                    return Ok(Accepted::options([option.clone()]));
+                }
+                match self.options.iter().find(|option| option.freeform) {
+                    Some(option) if !wanted.trim().is_empty() => Ok(Accepted {
+                        options: vec![option.clone()],
+                        text: Some(wanted),
+                    }),
+                    _ => Err(AnswerRefused::new(self, &wanted)),
+                }
+            }
+            QuestionKind::MultiSelect => {
+                let parts = texts
+                    .iter()
+                    .flat_map(|text| text.split(','))
+                    .map(str::trim)
+                    .filter(|part| !part.is_empty());
+                let mut chosen: Vec<QuestionOption> = Vec::new();
+                for part in parts {
+                    let option = self.named(part).ok_or_else(|| AnswerRefused::new(self, part))?;
+                    if !chosen.contains(option) {
+                        chosen.push(option.clone());
+                    }
+                }
+                Ok(Accepted::options(chosen))
+            }
+        }
+    }
+
+    fn named(&self, answer: &str) -> Option<&QuestionOption> {
+        let fixed = || self.options.iter().filter(|option| !option.freeform);
+        fixed().find(|option| option.is_named_by(answer))
+    }
+
+    /// The outcome of a gate whose question got this answer (Attractor 4.6, rules H2, H4).
+    pub(crate) fn outcome(&self, accepted: &Accepted, by: AnsweredBy) -> Outcome {
+        let Some(option) = accepted.options.first() else {
+            return Outcome::fail_terminal("the gate has no answer to choose from");
+        };
+        let mut outcome = Outcome::success()
+            .prefer(&option.label)
+            .notes(format!("{} ({})", option.label, by.describe()))
+            .set("human.gate.selected", option.key.as_str())
+            .set("human.gate.label", option.label.as_str())
+            .set("human.gate.answered_by", by.word());
+        if let Some(target) = &option.to {
+            outcome = outcome.suggest(target);
+        }
+        if let Some(text) = &accepted.text {
+            outcome = outcome.set("human.gate.text", text.as_str());
+        }
+        outcome
+    }
+}
+
+/// Who gave an answer. It is always recorded, so that an automatic approval never passes for a person's.
+///
+/// ```
+/// use orchestra_core::AnsweredBy;
+/// assert_eq!(AnsweredBy::Automatic.word(), "automatic");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnsweredBy {
+    /// A person.
+    #[default]
+    Person,
+    /// Nobody: the engine was told to approve everything.
+    Automatic,
+    /// Nobody: the answer was given before the run, such as by a script or on the command line.
+    Prepared,
+    /// Nobody: the time was up, and the default was taken.
+    Default,
+}
+
+impl AnsweredBy {
+    /// As one word, for machines.
+    pub const fn word(self) -> &'static str {
+        match self {
+            AnsweredBy::Person => "person",
+            AnsweredBy::Automatic => "automatic",
+            AnsweredBy::Prepared => "prepared",
+            AnsweredBy::Default => "default",
+        }
+    }
+
+    /// In a few words, for people.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            AnsweredBy::Person => "answered by a person",
+            AnsweredBy::Automatic => "approved automatically",
+            AnsweredBy::Prepared => "answered beforehand",
+            AnsweredBy::Default => "default, nobody answered in time",
+        }
+    }
+}
+
+/// What was answered.
+///
+/// ```
+/// use orchestra_core::{Answer, Reply};
+/// assert_eq!(Answer::choice("Y").reply, Reply::Chosen(vec!["Y".to_owned()]));
+/// assert_eq!(Answer::skipped().reply, Reply::Skipped);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reply {
+    /// A choice by key, label or target, several of them, or a free text.
+    Chosen(Vec<String>),
+    /// The person does not want to answer.
+    Skipped,
+}
+
+/// An answer to a [`Question`] (Attractor 6.3).
+///
+/// ```
+/// use orchestra_core::{Answer, AnsweredBy};
+/// let answer = Answer::choice("Y").by(AnsweredBy::Prepared);
+/// assert_eq!(answer.by, AnsweredBy::Prepared);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Answer {
+    /// What was answered.
+    pub reply: Reply,
+    /// By whom.
+    pub by: AnsweredBy,
+}
+
+impl Answer {
+    /// A choice by key, label or target; or a free text.
+    pub fn choice(choice: impl Into<String>) -> Answer {
+        Answer::choices([choice.into()])
+    }
+
+    /// Several choices.
+    pub fn choices(choices: impl IntoIterator<Item = impl Into<String>>) -> Answer {
+        Answer {
+            reply: Reply::Chosen(choices.into_iter().map(Into::into).collect()),
+            by: AnsweredBy::Person,
+        }
+    }
+
+    /// A yes.
+    pub fn yes() -> Answer {
+        Answer::choice("yes")
+    }
+
+    /// A no.
+    pub fn no() -> Answer {
+        Answer::choice("no")
+    }
+
+    /// The refusal to answer.
+    pub fn skipped() -> Answer {
+        Answer {
+            reply: Reply::Skipped,
+            by: AnsweredBy::Person,
+        }
+    }
+
+    /// Says who answered.
+    #[must_use]
+    pub fn by(mut self, by: AnsweredBy) -> Answer {
+        self.by = by;
+        self
+    }
+}
+
+/// What an answer was found to mean.
+///
+/// ```
+/// use orchestra_core::{Answer, Question, QuestionKind};
+/// let question = Question::new(QuestionKind::Confirm, "Delete everything?");
+/// assert_eq!(question.accept(&Answer::no())?.is_yes(), Some(false));
+/// # Ok::<(), orchestra_core::AnswerRefused>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Accepted {
+    /// The options that were chosen.
+    pub options: Vec<QuestionOption>,
+    /// The free text; `yes` or `no` where that was asked.
+    pub text: Option<String>,
+}
+
+impl Accepted {
+    fn options(options: impl IntoIterator<Item = QuestionOption>) -> Accepted {
+        Accepted {
+            options: options.into_iter().collect(),
+            text: None,
+        }
+    }
+
+    fn yes(yes: bool) -> Accepted {
+        Accepted {
+            options: Vec::new(),
+            text: Some(if yes { "yes" } else { "no" }.to_owned()),
+        }
+    }
+
+    /// Whether it is a yes; `None` where that was not asked.
+    pub fn is_yes(&self) -> Option<bool> {
+        match self.text.as_deref() {
+            Some("yes") if self.options.is_empty() => Some(true),
+            Some("no") if self.options.is_empty() => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// An answer that matches nothing that the question offers; the question stays open.
+///
+/// ```
+/// use orchestra_core::{Answer, Question, QuestionKind};
+/// let question = Question::new(QuestionKind::YesNo, "Ready?");
+/// let refused = question.accept(&Answer::choice("perhaps")).unwrap_err();
+/// assert_eq!(refused.to_string(), "`perhaps` is none of the answers: yes, no");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AnswerRefused {
+    /// What was answered.
+    pub answer: String,
+    /// What might have been.
+    pub offered: Vec<String>,
+}
+
+impl AnswerRefused {
+    fn new(question: &Question, answer: &str) -> AnswerRefused {
+        let offered = match question.kind {
+            QuestionKind::YesNo | QuestionKind::Confirm => vec!["yes".to_owned(), "no".to_owned()],
+            _ => question.options.iter().map(offer).collect(),
+        };
+        AnswerRefused {
+            answer: answer.to_owned(),
+            offered,
+        }
+    }
+}
+
+/// An option as it is offered, with its key before it.
+fn offer(option: &QuestionOption) -> String {
+    if orchestra_graph::normalize_label(&option.label) == option.label.trim().to_lowercase() {
+        format!("[{}] {}", option.key, option.label.trim())
+    } else {
+        option.label.trim().to_owned()
+    }
+}
+
+impl fmt::Display for AnswerRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is none of the answers: {}",
+            self.answer,
+            self.offered.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for AnswerRefused {}
+
+/// A duration that may be missing, as whole milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => {
+                serializer.serialize_some(&u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+            }
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}
