@@ -1,5 +1,7 @@
 //! The status file: how a stage that is no Rust code tells its outcome (Attractor appendix C, rule D8).
 
+use std::time::Duration;
+
 use orchestra_core::{FailureCategory, Outcome, Status};
 use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Stage, did_you_mean};
@@ -76,6 +78,15 @@ fn parse(bytes: &[u8]) -> Result<Outcome, String> {
         outcome.failure_category = serde_json::from_value::<FailureCategory>(category)
             .map_err(|_| wrong("`failure_category` is not `retryable`, `terminal` or `pipeline`"))?;
     }
+    outcome.failure_code = text(&mut fields, &["failure_code"]).map_err(|what| wrong(&what))?;
+    match fields.remove("retry_after_ms") {
+        None | Some(Value::Null) => {}
+        Some(millis) => {
+            let millis = millis.as_u64();
+            let millis = millis.ok_or_else(|| wrong("`retry_after_ms` is not a whole number"))?;
+            outcome.retry_after = Some(Duration::from_millis(millis));
+        }
+    }
     if !outcome.status.is_success() && outcome.failure_reason.is_none() {
         outcome.failure_reason = outcome.notes.clone();
     }
@@ -103,6 +114,7 @@ pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     written.notes = written.notes.or(known.notes);
     if !written.status.is_success() {
         written.failure_reason = written.failure_reason.or(known.failure_reason);
+        written.failure_code = written.failure_code.or(known.failure_code);
     }
     written
 }
@@ -139,6 +151,9 @@ mod tests {
             .suggest("b")
             .notes("done");
         assert_eq!(parse(&write(&outcome)), Ok(outcome));
+        let mut busy = Outcome::fail("busy").with_code("rate_limit");
+        busy = busy.retry_after(Duration::from_secs(3));
+        assert_eq!(parse(&write(&busy)), Ok(busy));
     }
 
     #[test]
@@ -155,6 +170,10 @@ mod tests {
             (
                 r#"{"outcome": "success", "suggested_next_ids": "a"}"#,
                 "`suggested_next_ids`",
+            ),
+            (
+                r#"{"outcome": "retry", "retry_after_ms": "soon"}"#,
+                "`retry_after_ms`",
             ),
         ] {
             let told = parse(text.as_bytes()).unwrap_err();
