@@ -163,17 +163,17 @@ impl std::error::Error for UnknownNode {}
 /// assert_eq!(Review::Approve.target(), gate::Node::Exit);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer<N> {
+pub struct Choice<N> {
     label: &'static str,
     key: &'static str,
     target: N,
 }
 
-impl<N: Copy> Answer<N> {
+impl<N: Copy> Choice<N> {
     /// Used by generated code.
     #[doc(hidden)]
-    pub const fn new(label: &'static str, key: &'static str, target: N) -> Answer<N> {
-        Answer { label, key, target }
+    pub const fn new(label: &'static str, key: &'static str, target: N) -> Choice<N> {
+        Choice { label, key, target }
     }
 
     /// The label as written in the file.

@@ -71,7 +71,7 @@ mod main_macro;
 pub use orchestra_graph as graph;
 
 #[cfg(feature = "macros")]
-pub use compiled::{Answer, Transition, Transitions, UnknownNode};
+pub use compiled::{Choice, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;

@@ -618,11 +618,11 @@ macro_rules! __gate {
         }
         impl ::core::marker::Copy for $gate {}
         impl ::core::ops::Deref for $gate {
-            type Target = $crate::Answer<super::Node>;
-            fn deref(&self) -> &$crate::Answer<super::Node> {
-                static ANSWERS: &[$crate::Answer<super::Node>] =
-                    &[$($crate::Answer::new($label, $key, super::Node::$target)),+];
-                &ANSWERS[*self as usize]
+            type Target = $crate::Choice<super::Node>;
+            fn deref(&self) -> &$crate::Choice<super::Node> {
+                static CHOICES: &[$crate::Choice<super::Node>] =
+                    &[$($crate::Choice::new($label, $key, super::Node::$target)),+];
+                &CHOICES[*self as usize]
             }
         }
     };

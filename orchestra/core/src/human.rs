@@ -139,6 +139,34 @@ impl Question {
         }
     }
 
+    /// The node that asks; the engine fills it in for a gate.
+    #[must_use]
+    pub fn node(mut self, node: impl Into<String>) -> Question {
+        self.node = node.into();
+        self
+    }
+
+    /// The answer that is taken when nobody answers in time: the key of an option, or `yes` or `no`.
+    #[must_use]
+    pub fn default_answer(mut self, key: impl Into<String>) -> Question {
+        self.default = Some(key.into());
+        self
+    }
+
+    /// How long an answer is waited for.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Question {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Something else to be shown.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Question {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
     /// The question of a human gate (Attractor 4.6). The gate's `timeout` is the question's.
     pub fn of_gate(pipeline: &Pipeline, gate: NodeIndex, id: String) -> Question {
         let stage = pipeline.stage(gate);
@@ -370,6 +398,18 @@ impl Answer {
     pub fn by(mut self, by: AnsweredBy) -> Answer {
         self.by = by;
         self
+    }
+}
+
+impl From<&str> for Answer {
+    fn from(choice: &str) -> Answer {
+        Answer::choice(choice)
+    }
+}
+
+impl From<String> for Answer {
+    fn from(choice: String) -> Answer {
+        Answer::choice(choice)
     }
 }
 

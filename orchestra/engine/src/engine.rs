@@ -23,6 +23,7 @@ use crate::event::RunEvent;
 use crate::handle::RunHandle;
 use crate::handler::{Handler, HandlerSet};
 use crate::id::{RunId, random};
+use crate::interview::{Interviewer, SharedInterviewer};
 use crate::registry::Registry;
 use crate::resolve::resolve;
 use crate::run::Run;
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) codergen: Option<Arc<dyn Handler>>,
     pub(crate) tool: Arc<dyn Handler>,
+    /// Who is asked; `None` where nobody is.
+    pub(crate) interviewer: Option<SharedInterviewer>,
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) simulated: Option<Arc<dyn Handler>>,
     pub(crate) inherit_env: Vec<String>,
@@ -75,6 +78,7 @@ impl Engine {
             callbacks: Vec::new(),
             clock: Arc::new(SystemClock::new()),
             codergen: None,
+            interviewer: None,
             script: None,
             inherit_env: Vec::new(),
             working_dir: None,
@@ -143,6 +147,7 @@ pub struct EngineBuilder {
     callbacks: Vec<Callback>,
     clock: Arc<dyn Clock>,
     codergen: Option<Arc<dyn Handler>>,
+    interviewer: Option<SharedInterviewer>,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
     working_dir: Option<PathBuf>,
@@ -157,6 +162,13 @@ impl EngineBuilder {
         self.codergen = Some(Arc::new(Codergen {
             backend: Arc::new(backend),
         }));
+        self
+    }
+
+    /// Who answers the questions of human gates and handlers. Without one nobody can be asked.
+    #[must_use]
+    pub fn interviewer(mut self, interviewer: impl Interviewer) -> EngineBuilder {
+        self.interviewer = Some(SharedInterviewer::new(interviewer));
         self
     }
 
@@ -231,6 +243,7 @@ impl EngineBuilder {
                 callbacks: self.callbacks.into(),
                 clock: self.clock,
                 codergen: self.codergen,
+                interviewer: self.interviewer,
                 tool: Arc::new(Tool),
                 script: self.script,
                 simulated,

@@ -15,6 +15,7 @@ mod event;
 mod handle;
 mod handler;
 mod id;
+mod interview;
 mod needs;
 mod needs_text;
 pub mod process;
@@ -43,11 +44,16 @@ pub use handler::{
     IntoOutcome, KindSpec, Kinds, Words,
 };
 pub use id::{InvalidRunId, RunId};
+pub use interview::{
+    AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer, RecordedAnswer,
+    Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer, ask_until_accepted,
+};
 #[doc(hidden)]
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
-    Context, FailureCategory, NodeOutcome, Outcome, RunFailure, SharedPipeline, Status,
+    Accepted, Answer, AnswerRefused, AnsweredBy, Context, FailureCategory, NodeOutcome, Outcome, Question,
+    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status,
 };
 pub use registry::Registry;
 pub use result::{Outcomes, Path, RunResult, RunStatus};
