@@ -93,7 +93,8 @@ impl Machine {
             }
             Event::NodeFinished { id, outcome } => self.deliver(&id, effects, |step, line| {
                 match line.phase {
-                    Phase::Running => step.go(line, Todo::Ended(outcome)),
+                    // A question that could not be put fails its gate.
+                    Phase::Running | Phase::Asking(_) => step.go(line, Todo::Ended(outcome)),
                     _ => Flow::Wait,
                 }
             }),

@@ -11,7 +11,7 @@ use orchestra_core::{Answer, EffectId, Question};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Attempt, Ended};
-use crate::interview::{AnyInterviewer, InterviewError};
+use crate::interview::{InterviewError, SharedInterviewer, ask_until_accepted};
 use crate::run::Run;
 
 type Task<'h> = Pin<Box<dyn Future<Output = Done<'h>> + Send + 'h>>;
@@ -99,9 +99,9 @@ impl<'h> Pending<'h> {
     }
 
     /// Asks a person.
-    pub(crate) fn question(&mut self, interviewer: &'h dyn AnyInterviewer, id: EffectId, question: Question) {
+    pub(crate) fn question(&mut self, interviewer: &'h SharedInterviewer, id: EffectId, question: Question) {
         self.wanted(id, |id| Box::pin(async move {
-            let answer = interviewer.ask_boxed(question).await;
+            let answer = ask_until_accepted(interviewer, &question).await;
             Done::Question(id, answer)
         }));
     }
