@@ -112,7 +112,9 @@ impl Block {
 
     /// The place of an edge's branch.
     pub(crate) fn place(&self, edge: EdgeIndex) -> Option<usize> {
-        self.branches.binary_search_by_key(&edge, |branch| branch.edge).ok()
+        self.branches
+            .binary_search_by_key(&edge, |branch| branch.edge)
+            .ok()
     }
 
     pub(crate) fn running_mut(&mut self, place: usize) -> Option<&mut Line> {
@@ -175,7 +177,9 @@ impl Step<'_> {
             tested,
         });
         if edges.is_empty() {
-            return Ok(Todo::Ended(Outcome::fail("the condition of every branch is false")));
+            return Ok(Todo::Ended(Outcome::fail(
+                "the condition of every branch is false",
+            )));
         }
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
@@ -423,7 +427,9 @@ impl Line {
             self.path.extend(line.path);
             for (node, outcome) in line.outcomes.iter() {
                 // Where branches ran one node, a success does not hide a failure.
-                let hidden = outcomes.get(&node.0).is_some_and(|known| !known.status.is_success());
+                let hidden = outcomes
+                    .get(&node.0)
+                    .is_some_and(|known| !known.status.is_success());
                 if !hidden {
                     outcomes.insert(node.0, outcome.clone());
                 }
@@ -436,7 +442,8 @@ impl Line {
             }
             if let Some(Value::Array(errors)) = line.context.get("error_history") {
                 for error in &errors[errors.len().saturating_sub(line.errors.len())..] {
-                    self.context.append("error_history", error.as_str().unwrap_or_default().to_owned());
+                    self.context
+                        .append("error_history", error.as_str().unwrap_or_default().to_owned());
                 }
             }
             self.errors.extend(line.errors);

@@ -224,7 +224,10 @@ impl fmt::Display for RunFailure {
                 reason,
                 limit,
             } => {
-                write!(f, "the goal gate `{node}` is unsatisfied, its outcome is `{outcome}`")?;
+                write!(
+                    f,
+                    "the goal gate `{node}` is unsatisfied, its outcome is `{outcome}`"
+                )?;
                 if !reason.is_empty() {
                     write!(f, ": {reason}")?;
                 }
@@ -251,7 +254,11 @@ impl fmt::Display for RunFailure {
             }
             RunFailure::OutputParse { node, reason } => write!(f, "stage `{node}` failed: {reason}"),
             RunFailure::WaitsForHuman { node, reason } => {
-                write!(f, "the gate `{node}` waits for a person: {}", or(reason, "nobody can be asked"))
+                write!(
+                    f,
+                    "the gate `{node}` waits for a person: {}",
+                    or(reason, "nobody can be asked")
+                )
             }
             RunFailure::MaxTime { limit } => {
                 write!(

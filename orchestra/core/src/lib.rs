@@ -22,6 +22,4 @@ pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionK
 pub use machine::Machine;
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
-pub use state::{
-    AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals,
-};
+pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};

@@ -100,7 +100,10 @@ impl<'a> Step<'a> {
         let Phase::Parallel(block) = &mut line.phase else {
             return Flow::Wait;
         };
-        let Some(place) = block.place(step.edge).filter(|_| here == (step.fan_out, step.visit, step.attempt)) else {
+        let Some(place) = block
+            .place(step.edge)
+            .filter(|_| here == (step.fan_out, step.visit, step.attempt))
+        else {
             return Flow::Wait;
         };
         let Some(branch) = block.running_mut(place) else {
@@ -141,7 +144,11 @@ impl<'a> Step<'a> {
     fn leaves(&self, line: &Line, stage: Stage<'_>) -> Option<LineEnd> {
         for step in line.branch.steps() {
             let fan_out = self.pipeline.stage(step.fan_out);
-            if fan_out.row().fan_out.is_some_and(|fan_out| fan_out.join == stage.index()) {
+            if fan_out
+                .row()
+                .fan_out
+                .is_some_and(|fan_out| fan_out.join == stage.index())
+            {
                 return Some(LineEnd::Joined);
             }
             if step.fan_out == stage.index() {
@@ -156,7 +163,12 @@ impl<'a> Step<'a> {
 
     /// Where unsatisfied goal gates send a run that is about to end well (Attractor 3.4, rule R7).
     fn gates(&mut self, line: &Line, from: NodeIndex) -> Result<Option<NodeIndex>, Flow> {
-        let nodes = self.pipeline.nodes.iter().enumerate().filter(|(_, row)| row.goal_gate);
+        let nodes = self
+            .pipeline
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.goal_gate);
         let unsatisfied = nodes.filter_map(|(at, row)| {
             let node = NodeIndex(at as u32);
             let outcome = line.outcomes.get(node)?;
@@ -207,7 +219,10 @@ impl<'a> Step<'a> {
         if stage.index().at() >= self.pipeline.nodes.len() {
             return Err(Flow::Abort(RunFailure::InvalidTransition {
                 from: self.pipeline.stage(line.at.node).id().to_owned(),
-                reason: format!("it leads to node {}, which the pipeline does not have", stage.index().0),
+                reason: format!(
+                    "it leads to node {}, which the pipeline does not have",
+                    stage.index().0
+                ),
             }));
         }
         let (limit, attribute) = match row.max_visits {
@@ -288,14 +303,18 @@ impl<'a> Step<'a> {
             return Ok(Todo::Ended(Outcome::fail_terminal(reason)));
         }
         line.phase = Phase::Asking(question.clone());
-        self.tell(|| Observation::InterviewStarted {
+        if let Some(delay) = question.timeout {
+            self.effects.push(Effect::StartTimer {
+                id: id.clone(),
+                delay,
+            });
+        }
+        // Who hears of the question may answer it at once, so it is open before.
+        self.effects.push(Effect::AskHuman {
             id: id.clone(),
             question: question.clone(),
         });
-        if let Some(delay) = question.timeout {
-            self.effects.push(Effect::StartTimer { id: id.clone(), delay });
-        }
-        self.effects.push(Effect::AskHuman { id, question });
+        self.tell(|| Observation::InterviewStarted { id, question });
         Err(Flow::Wait)
     }
 
@@ -336,7 +355,10 @@ impl<'a> Step<'a> {
         let Phase::Asking(question) = &line.phase else {
             return Flow::Wait;
         };
-        let default = question.default.clone().map(|key| Answer::choice(key).by(AnsweredBy::Default));
+        let default = question
+            .default
+            .clone()
+            .map(|key| Answer::choice(key).by(AnsweredBy::Default));
         let accepted = default.as_ref().and_then(|answer| question.accept(answer).ok());
         let outcome = match &accepted {
             Some(accepted) => question.outcome(accepted, AnsweredBy::Default),
@@ -375,7 +397,12 @@ impl<'a> Step<'a> {
         }
         line.path.push(line.at.node);
         if let Some(updates) = &mut line.updates {
-            updates.extend(outcome.context_updates.iter().map(|(key, value)| (key.clone(), value.clone())));
+            updates.extend(
+                outcome
+                    .context_updates
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.clone())),
+            );
         }
         // An outcome that nobody wants to see afterwards gives its parts away instead of copies.
         let wanted = self.observed || self.pipeline.settings.routing == Routing::FirstMatch;
@@ -545,7 +572,11 @@ impl<'a> Step<'a> {
                 report: told,
             },
             Next::Fail(RouteFault::StageFailed) => {
-                let node = line.last.node.map_or("", |node| pipeline.stage(node).id()).to_owned();
+                let node = line
+                    .last
+                    .node
+                    .map_or("", |node| pipeline.stage(node).id())
+                    .to_owned();
                 let reason = line.last.failure_reason.clone();
                 match &*line.last.failure_code {
                     OUTPUT_PARSE => RunFailure::OutputParse { node, reason },
@@ -688,8 +719,8 @@ fn exhaust(stage: Stage<'_>, outcome: &mut Outcome) {
             .failure_reason
             .get_or_insert_with(|| "the stage asked for a retry, but none is left".to_owned());
     }
-    let spent = outcome.failure_category == FailureCategory::Retryable
-        && (wanted || stage.row().retry.attempts > 1);
+    let spent =
+        outcome.failure_category == FailureCategory::Retryable && (wanted || stage.row().retry.attempts > 1);
     if stage.row().allow_partial && spent {
         outcome.status = Status::PartialSuccess;
         outcome

@@ -160,7 +160,11 @@ impl Machine {
         }
     }
 
-    fn step(&mut self, effects: &mut Vec<Effect>, act: impl FnOnce(&mut Step<'_>, &mut Line) -> Flow) -> Flow {
+    fn step(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        act: impl FnOnce(&mut Step<'_>, &mut Line) -> Flow,
+    ) -> Flow {
         let State { main, totals } = &mut self.state;
         let mut step = Step {
             pipeline: &self.pipeline,

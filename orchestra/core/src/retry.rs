@@ -23,11 +23,16 @@ pub(crate) fn delay(retry: &Retry, seed: u64, failed: &EffectId, retry_after: Op
 /// A number from 0.5 up to 1.5. It is a function of the attempt's place in the run and not the next number of a
 /// sequence, so that neither a resume nor the order in which branches fail can change it.
 fn jitter(seed: u64, id: &EffectId) -> f64 {
-    let steps = id.branch.steps().iter().flat_map(|step| {
-        [step.fan_out.0, step.visit, step.attempt, step.edge.0].map(u64::from)
-    });
+    let steps = id
+        .branch
+        .steps()
+        .iter()
+        .flat_map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0].map(u64::from));
     let place = [id.restart, id.node.0, id.visit, id.attempt].map(u64::from);
-    let mixed = place.into_iter().chain(steps).fold(mix(seed), |hash, word| mix(hash ^ word));
+    let mixed = place
+        .into_iter()
+        .chain(steps)
+        .fold(mix(seed), |hash, word| mix(hash ^ word));
     // The upper 53 bits are all that a float can hold.
     0.5 + (mixed >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -73,7 +78,8 @@ mod tests {
         assert_eq!(exact("linear"), [500; 5]);
         assert_eq!(exact("patient"), [2_000, 6_000, 18_000, 54_000, 60_000]);
         assert_eq!(exact("none"), [0; 5]);
-        let attempts = ["none", "standard", "aggressive", "linear", "patient"].map(|name| Retry::policy(name).attempts);
+        let attempts =
+            ["none", "standard", "aggressive", "linear", "patient"].map(|name| Retry::policy(name).attempts);
         assert_eq!(attempts, [1, 5, 5, 3, 3]);
     }
 

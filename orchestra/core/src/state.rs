@@ -231,7 +231,9 @@ impl Counts {
             Counts::All(_) => None,
             Counts::Branch { own, .. } => Some(own),
         };
-        own.into_iter().flatten().map(|(node, count)| (NodeIndex(*node), *count))
+        own.into_iter()
+            .flatten()
+            .map(|(node, count)| (NodeIndex(*node), *count))
     }
 }
 

@@ -91,9 +91,8 @@ impl<'h> Attempt<'h> {
     pub(crate) async fn wait(&mut self, run: &Run, cancelled: &CancellationToken) -> Ended {
         let clock = &run.settings.clock;
         let timeout = self.timeout;
-        let mut timer = timeout.map(|timeout| {
-            clock.sleep(timeout.saturating_sub(clock.elapsed().saturating_sub(self.started)))
-        });
+        let mut timer = timeout
+            .map(|timeout| clock.sleep(timeout.saturating_sub(clock.elapsed().saturating_sub(self.started))));
         let ended = tokio::select! {
             biased;
             outcome = poll_fn(|cx| self.poll(cx)) => Ended::Outcome(outcome),
