@@ -6,6 +6,7 @@
 mod context;
 mod effect;
 mod failure;
+mod fan_in;
 mod human;
 mod machine;
 mod outcome;
@@ -14,6 +15,7 @@ mod state;
 pub use context::Context;
 pub use effect::{Effect, EffectId, Event, Observation};
 pub use failure::RunFailure;
+pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
 pub use machine::Machine;
 pub use orchestra_graph::SharedPipeline;
