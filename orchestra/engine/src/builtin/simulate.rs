@@ -7,7 +7,8 @@ use orchestra_core::Outcome;
 use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
-use super::codergen::{keep, responded};
+use super::codergen::{keep, responded, stored};
+use super::output;
 use crate::handler::{Handler, HandlerFuture};
 use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
@@ -63,13 +64,7 @@ pub(crate) struct Simulated {
 
 impl Handler for Simulated {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move {
-            self.outcome(&stage).unwrap_or_else(|error| {
-                let reason = error.to_string();
-                stage.run().broken(error);
-                Outcome::fail(reason)
-            })
-        })
+        Box::pin(async move { stored(&stage, self.outcome(&stage)) })
     }
 }
 
@@ -82,7 +77,7 @@ impl Simulated {
             .cloned();
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());
-            keep(stage, StageFile::Prompt, node.prompt())?;
+            keep(stage, StageFile::Prompt, &output::prompt(node))?;
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
         }
