@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orchestra_core::Outcome;
+use orchestra_core::{Outcome, fan_in};
 use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
@@ -14,6 +14,8 @@ use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
 
 /// The outcomes that stages give in a simulated run; a stage that is not named succeeds.
+///
+/// A fan-in that is not named chooses by status, score and id, because that needs no model.
 ///
 /// A stage gives its outcomes in turn, one an attempt, and the last again and again.
 ///
@@ -80,6 +82,9 @@ impl Simulated {
             keep(stage, StageFile::Prompt, &output::prompt(node))?;
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
+        }
+        if node.kind() == kind::FAN_IN {
+            return Ok(scripted.unwrap_or_else(|| fan_in(stage.context())));
         }
         Ok(scripted.unwrap_or_else(|| Outcome::success().notes(format!("[Simulated] {}", node.id()))))
     }
