@@ -6,6 +6,7 @@ use orchestra_core::SharedPipeline;
 use orchestra_graph::table::Constant;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
+use crate::builtin::fan_in;
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
@@ -73,6 +74,11 @@ pub(crate) fn resolve(
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
         {
+            let found = if lacks_model(settings, registry, stage) {
+                &Found::NoBackend
+            } else {
+                found
+            };
             list.extend(refuse(pipeline, registry, stage, found));
         }
         if let Some(attribute) = asks_for_retries(pipeline, stage) {
@@ -160,9 +166,19 @@ fn needs_handler(stage: Stage<'_>) -> bool {
     }
 }
 
+/// Whether a fan-in asks a model to choose, and there is none (rule P6).
+fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bool {
+    stage.kind() == kind::FAN_IN
+        && settings.codergen.is_none()
+        && settings.simulated.is_none()
+        && registry.get(kind::FAN_IN).is_none()
+        && fan_in::asks_a_model(stage)
+}
+
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
-    let provided = !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL);
+    let provided =
+        !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN);
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
@@ -179,6 +195,7 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
             None => Found::NoBackend,
         },
         (None, None) if kind == kind::TOOL => resolved(&settings.tool, true),
+        (None, None) if kind == kind::FAN_IN => resolved(&settings.fan_in, true),
         (_, None) if !provided => Found::NotProvided,
         _ => Found::Unknown,
     }

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orchestra_core::Outcome;
+use orchestra_core::{Outcome, fan_in};
 use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
-use super::codergen::{keep, responded};
+use super::codergen::{keep, responded, stored};
+use super::output;
 use crate::handler::{Handler, HandlerFuture};
 use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
 
 /// The outcomes that stages give in a simulated run; a stage that is not named succeeds.
+///
+/// A fan-in that is not named chooses by status, score and id, because that needs no model.
 ///
 /// A stage gives its outcomes in turn, one an attempt, and the last again and again.
 ///
@@ -63,13 +66,7 @@ pub(crate) struct Simulated {
 
 impl Handler for Simulated {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move {
-            self.outcome(&stage).unwrap_or_else(|error| {
-                let reason = error.to_string();
-                stage.run().broken(error);
-                Outcome::fail(reason)
-            })
-        })
+        Box::pin(async move { stored(&stage, self.outcome(&stage)) })
     }
 }
 
@@ -82,9 +79,12 @@ impl Simulated {
             .cloned();
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());
-            keep(stage, StageFile::Prompt, node.prompt())?;
+            keep(stage, StageFile::Prompt, &output::prompt(node))?;
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
+        }
+        if node.kind() == kind::FAN_IN {
+            return Ok(scripted.unwrap_or_else(|| fan_in(stage.context())));
         }
         Ok(scripted.unwrap_or_else(|| Outcome::success().notes(format!("[Simulated] {}", node.id()))))
     }

@@ -5,6 +5,7 @@ use orchestra_graph::format_duration;
 use orchestra_graph::table::Constant;
 use serde_json::Value;
 
+use super::codergen::stored;
 use super::status;
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
@@ -20,16 +21,7 @@ pub(crate) struct Tool;
 
 impl Handler for Tool {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move {
-            match run(&stage).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    let reason = error.to_string();
-                    stage.run().broken(error);
-                    Outcome::fail(reason)
-                }
-            }
-        })
+        Box::pin(async move { stored(&stage, run(&stage).await) })
     }
 }
 
