@@ -196,7 +196,11 @@ pub fn no_candidate(candidates: &[Candidate]) -> Outcome {
         .iter()
         .map(|candidate| {
             let reason = candidate.failure_reason.as_deref();
-            format!("{}: {}", candidate.id, reason.map_or(candidate.outcome.clone(), excerpt))
+            format!(
+                "{}: {}",
+                candidate.id,
+                reason.map_or(candidate.outcome.clone(), excerpt)
+            )
         })
         .collect();
     let told = match told.as_slice() {
@@ -344,7 +348,10 @@ mod tests {
             {"id": "a", "status": "success", "outcome": "approved", "notes": "three tests"},
         ])));
         assert_eq!(outcome.context_updates["parallel.fan_in.best_id"], "a");
-        assert_eq!(outcome.context_updates["parallel.fan_in.best_outcome"], "approved");
+        assert_eq!(
+            outcome.context_updates["parallel.fan_in.best_outcome"],
+            "approved"
+        );
         assert_eq!(
             outcome.notes.as_deref(),
             Some("Selected best candidate: a: three tests")

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use orchestra_core::{Answer, Context, Effect, EffectId, Event, Machine, Outcome, Question, RunFailure};
+use orchestra_core::{
+    Answer, Context, Effect, EffectId, Event, Machine, Outcome, Question, Reply, RunFailure,
+};
 use orchestra_graph::{NodeIndex, format_duration};
 
 use crate::attempt::{Attempt, Ended, ring};
+use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
 use crate::error::RunError;
@@ -159,12 +162,7 @@ impl Driver {
     }
 
     /// Waits until something happens.
-    async fn wait<'h>(
-        &self,
-        run: &Run,
-        pending: &mut Pending<'h>,
-        timer: &mut Option<Sleep>,
-    ) -> Woken<'h> {
+    async fn wait<'h>(&self, run: &Run, pending: &mut Pending<'h>, timer: &mut Option<Sleep>) -> Woken<'h> {
         // A run that is being ended waits only for what it has cancelled.
         let open = !self.machine.state().totals.finished;
         tokio::select! {
@@ -309,7 +307,33 @@ impl Driver {
     }
 
     /// Asks a person, and lets others answer too.
-    fn ask<'h>(&self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
+    fn ask<'h>(&mut self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
+        if let Some(script) = &run.settings.script
+            && let Some(said) = script.turn(&question.node, || run.next_turn(id.node))
+        {
+            let event = match answer_of(said) {
+                Some(answer) => match question.accept(&answer) {
+                    Err(refused) if answer.reply != Reply::Skipped => Some(Event::NodeFinished {
+                        id: id.clone(),
+                        outcome: Outcome::fail_terminal(format!("the script's answer is refused: {refused}")),
+                    }),
+                    _ => Some(Event::Answered {
+                        id: id.clone(),
+                        answer,
+                    }),
+                },
+                None if question.timeout.is_some() => None,
+                None => Some(Event::Unanswerable {
+                    id: id.clone(),
+                    reason: "the script leaves it unanswered, and it has no time-out".to_owned(),
+                }),
+            };
+            match event {
+                Some(event) => self.tell_machine(event),
+                None => run.questions.open(id, question),
+            }
+            return;
+        }
         run.questions.open(id.clone(), question.clone());
         if let Some(interviewer) = &run.settings.interviewer {
             pending.question(interviewer, id, question);
@@ -319,7 +343,7 @@ impl Driver {
     /// Tells the machine what is over.
     fn done(&mut self, done: Done<'_>, cancelled: bool) {
         match done {
-            Done::Stage(attempt, ended) if !cancelled => self.ended(attempt, ended),
+            Done::Stage(attempt, ended) if !cancelled => self.ended(*attempt, ended),
             Done::Stage(attempt, _) => {
                 // It is not wanted any more, so it does not matter how its destructor ended.
                 let _ = attempt.end(&self.run, true);

@@ -81,29 +81,33 @@ impl<'h> Pending<'h> {
     }
 
     /// Waits for an attempt that could not end at once.
-    pub(crate) fn stage(&mut self, run: &'h Run, mut attempt: Box<Attempt<'h>>) {
+    pub(crate) fn stage(&mut self, run: &'h Run, mut attempt: Attempt<'h>) {
         let cancelled = self.token(&attempt.id);
         self.tasks.push(Box::pin(async move {
             let ended = attempt.wait(run, &cancelled).await;
-            Done::Stage(attempt, ended)
+            Done::Stage(Box::new(attempt), ended)
         }));
     }
 
     /// Waits for some time.
     pub(crate) fn timer(&mut self, run: &Run, id: EffectId, delay: Duration) {
         let sleep = run.settings.clock.sleep(delay);
-        self.wanted(id, |id| Box::pin(async move {
-            sleep.await;
-            Done::Timer(id)
-        }));
+        self.wanted(id, |id| {
+            Box::pin(async move {
+                sleep.await;
+                Done::Timer(id)
+            })
+        });
     }
 
     /// Asks a person.
     pub(crate) fn question(&mut self, interviewer: &'h SharedInterviewer, id: EffectId, question: Question) {
-        self.wanted(id, |id| Box::pin(async move {
-            let answer = ask_until_accepted(interviewer, &question).await;
-            Done::Question(id, answer)
-        }));
+        self.wanted(id, |id| {
+            Box::pin(async move {
+                let answer = ask_until_accepted(interviewer, &question).await;
+                Done::Question(id, answer)
+            })
+        });
     }
 
     /// Waits for something unless it is cancelled.

@@ -54,7 +54,9 @@ mod tests {
     use super::*;
 
     fn shared(text: &str) -> Vec<String> {
-        let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().unwrap();
+        let pipeline = load(Source::new("a.dot", text), &Default::default())
+            .pipeline()
+            .unwrap();
         let shared = shared_nodes(&pipeline);
         let nodes = pipeline.nodes.iter().zip(&shared).filter(|(_, shared)| **shared);
         nodes.map(|(row, _)| row.id.to_string()).collect()

@@ -123,7 +123,7 @@ pub(crate) async fn ask(
 /// Says in one line why it cannot be used.
 pub(crate) fn written(stage: &StageContext) -> Result<Option<Outcome>, String> {
     match stage.run().present_files() {
-        Some(files) => status::read(&*files, stage.node()),
+        Some(files) => status::read(&*files, stage.place().as_ref(), stage.node()),
         None => Ok(None),
     }
 }
@@ -156,7 +156,7 @@ pub(crate) fn responded(node: &str, text: &str) -> Outcome {
 pub(crate) fn keep(stage: &StageContext, file: StageFile, text: &str) -> Result<(), StoreError> {
     let run = stage.run();
     match &run.store {
-        Some(store) => store.write(stage.node().id(), file, text.as_bytes()),
+        Some(store) => store.write(stage.place().as_ref(), file, text.as_bytes()),
         None => Ok(()),
     }
 }

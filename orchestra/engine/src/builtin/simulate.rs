@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orchestra_core::{Outcome, fan_in};
+use orchestra_core::{Answer, AnsweredBy, Outcome, Status, fan_in};
 use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
@@ -17,7 +17,8 @@ use crate::store::{StageFile, StoreError};
 ///
 /// A fan-in that is not named chooses by status, score and id, because that needs no model.
 ///
-/// A stage gives its outcomes in turn, one an attempt, and the last again and again.
+/// A stage gives its outcomes in turn, one an attempt, and the last again and again. For a human gate, the label, the
+/// suggested node or the outcome word is the answer; `skipped` skips the question, `timeout` leaves it unanswered.
 ///
 /// ```
 /// use orchestra_engine::{Outcome, Script};
@@ -53,10 +54,28 @@ impl Script {
         self.nodes.keys().map(String::as_str)
     }
 
-    fn turn(&self, node: &str, turn: usize) -> Option<&Outcome> {
+    /// What a node gives this time; `None` for one that is not named, whose turns are not counted.
+    pub(crate) fn turn(&self, node: &str, turn: impl FnOnce() -> usize) -> Option<&Outcome> {
         let outcomes = self.nodes.get(node)?;
-        outcomes.get(turn).or(outcomes.last())
+        outcomes.get(turn()).or(outcomes.last())
     }
+}
+
+/// A gate's outcome in a script as an answer: its label, its target, or its word. `skipped` and a failure skip the
+/// question; `timeout` and a retry leave it unanswered, which is `None`.
+pub(crate) fn answer_of(outcome: &Outcome) -> Option<Answer> {
+    let named = outcome
+        .preferred_label
+        .as_ref()
+        .or(outcome.suggested_next_ids.first());
+    let answer = match (named, &outcome.status) {
+        (Some(choice), _) => Answer::choice(choice),
+        (None, Status::Retry) => return None,
+        (None, Status::Custom(word)) if word == "timeout" => return None,
+        (None, Status::Skipped | Status::Fail) => Answer::skipped(),
+        (None, status) => Answer::choice(status.word()),
+    };
+    Some(answer.by(AnsweredBy::Prepared))
 }
 
 /// Stands for every handler in a simulated run.
@@ -75,7 +94,7 @@ impl Simulated {
         let node = stage.node();
         let scripted = self
             .script
-            .turn(node.id(), stage.run().next_turn(node.index()))
+            .turn(node.id(), || stage.run().next_turn(node.index()))
             .cloned();
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());

@@ -7,7 +7,7 @@ use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Stage, did_you_mean};
 use serde_json::{Map, Value};
 
-use crate::store::{RunStore, StageFile};
+use crate::store::{RunStore, StageFile, StagePlace};
 
 /// The note of a success that `auto_status` filled in.
 const AUTO_NOTE: &str = "auto-status: handler completed without writing status";
@@ -25,9 +25,13 @@ pub(crate) fn write(outcome: &Outcome) -> Vec<u8> {
 ///
 /// # Errors
 /// Says in one line why the file cannot be used.
-pub(crate) fn read(files: &dyn RunStore, node: Stage<'_>) -> Result<Option<Outcome>, String> {
+pub(crate) fn read(
+    files: &dyn RunStore,
+    place: StagePlace<'_>,
+    node: Stage<'_>,
+) -> Result<Option<Outcome>, String> {
     let bytes = files
-        .read(node.id(), StageFile::Status)
+        .read(place, StageFile::Status)
         .map_err(|error| error.to_string())?;
     let Some(outcome) = bytes.map(|bytes| parse(&bytes)).transpose()? else {
         return Ok(None);

@@ -359,7 +359,12 @@ impl Checkpoint {
         status: &'static str,
         failure: Option<&RunFailure>,
     ) -> Checkpoint {
-        let id = |at: usize| pipeline.nodes.get(at).map_or_else(String::new, |row| row.id.to_string());
+        let id = |at: usize| {
+            pipeline
+                .nodes
+                .get(at)
+                .map_or_else(String::new, |row| row.id.to_string())
+        };
         let main = &state.main;
         let visits = (0..pipeline.nodes.len()).map(|at| (at, main.visits.get(NodeIndex(at as u32))));
         let retries = main.retries.iter();
@@ -371,12 +376,18 @@ impl Checkpoint {
             failure: failure.cloned(),
             current_node: main.path.last().map_or_else(String::new, |node| id(node.at())),
             completed_nodes: main.path.iter().map(|node| id(node.at())).collect(),
-            node_retries: retries.map(|(at, retries)| (id(*at as usize), *retries)).collect(),
+            node_retries: retries
+                .map(|(at, retries)| (id(*at as usize), *retries))
+                .collect(),
             node_visits: visits
                 .filter(|(_, visits)| *visits > 0)
                 .map(|(at, visits)| (id(at), visits))
                 .collect(),
-            node_outcomes: main.outcomes.iter().map(|(node, outcome)| (id(node.at()), outcome.into())).collect(),
+            node_outcomes: main
+                .outcomes
+                .iter()
+                .map(|(node, outcome)| (id(node.at()), outcome.into()))
+                .collect(),
             restarts: state.totals.restarts,
             context: main.context.clone(),
             seed: state.totals.seed,

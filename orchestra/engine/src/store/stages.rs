@@ -71,7 +71,9 @@ impl StageFolders {
         let StagePlace { node, branch } = place;
         let is_branch = |name: &str| {
             let parts = name.split(['.', '~']);
-            parts.into_iter().all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
+            parts
+                .into_iter()
+                .all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
         };
         let bad = !is_identifier(node) || node.len() > MAX_NAME || node.eq_ignore_ascii_case("artifacts");
         if bad || !(branch.is_empty() || is_branch(branch) && branch.len() <= MAX_NAME) {
@@ -103,7 +105,12 @@ impl StageFolders {
         Ok(path)
     }
 
-    pub(super) fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn write(
+        &self,
+        place: StagePlace<'_>,
+        file: StageFile,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
         let folder = self.path(place)?;
         make_folder(&folder)?;
         let path = folder.join(file.name());
