@@ -26,6 +26,7 @@ pub mod table;
 mod text;
 mod transform;
 mod value;
+mod ways;
 
 pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
