@@ -68,10 +68,14 @@ impl QuestionOption {
     }
 }
 
-/// The option as it is offered: `[Y] Yes`.
+/// The option as it is offered: `[Y] Yes`, or `any text: Comment`.
 impl fmt::Display for QuestionOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}] {}", self.key, label_text(&self.label))
+        let label = label_text(&self.label);
+        match self.freeform {
+            true => write!(f, "any text: {label}"),
+            false => write!(f, "[{}] {label}", self.key),
+        }
     }
 }
 
@@ -225,7 +229,7 @@ impl Question {
     /// It matches nothing that the question offers; it never falls to the first option.
     pub fn accept(&self, answer: &Answer) -> Result<Accepted, AnswerRefused> {
         let texts = match &answer.reply {
-            Reply::Skipped => return Err(AnswerRefused::new(self, "")),
+            Reply::Skipped | Reply::TimedOut => return Err(AnswerRefused::new(self, "")),
             Reply::Chosen(texts) => texts,
         };
         let text = || texts.join(", ");
@@ -360,6 +364,8 @@ pub enum Reply {
     Chosen(Vec<String>),
     /// The person does not want to answer.
     Skipped,
+    /// Nobody answered in time, says who asks; the engine's own clock needs no such answer.
+    TimedOut,
 }
 
 /// An answer to a [`Question`] (Attractor 6.3).
@@ -402,11 +408,19 @@ impl Answer {
         Answer::choice("no")
     }
 
-    /// The refusal to answer.
+    /// The wish not to answer.
     pub fn skipped() -> Answer {
         Answer {
             reply: Reply::Skipped,
             by: AnsweredBy::Person,
+        }
+    }
+
+    /// Nobody answered in time; what stands for a time-out in a simulation.
+    pub fn timed_out() -> Answer {
+        Answer {
+            reply: Reply::TimedOut,
+            by: AnsweredBy::Prepared,
         }
     }
 
