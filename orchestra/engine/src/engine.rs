@@ -12,8 +12,9 @@ use serde_json::Value;
 use tracing::Instrument;
 
 use crate::binding::{Binding, Supplies};
-use crate::builtin::backend::CodergenBackend;
+use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
+use crate::builtin::fan_in::FanIn;
 use crate::builtin::simulate::{Script, Simulated};
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
@@ -43,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) tool: Arc<dyn Handler>,
     /// Who is asked; `None` where nobody is.
     pub(crate) interviewer: Option<SharedInterviewer>,
+    pub(crate) fan_in: Arc<dyn Handler>,
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) simulated: Option<Arc<dyn Handler>>,
     pub(crate) inherit_env: Vec<String>,
@@ -77,8 +79,8 @@ impl Engine {
         EngineBuilder {
             callbacks: Vec::new(),
             clock: Arc::new(SystemClock::new()),
-            codergen: None,
             interviewer: None,
+            backend: None,
             script: None,
             inherit_env: Vec::new(),
             working_dir: None,
@@ -146,8 +148,8 @@ impl fmt::Debug for Engine {
 pub struct EngineBuilder {
     callbacks: Vec<Callback>,
     clock: Arc<dyn Clock>,
-    codergen: Option<Arc<dyn Handler>>,
     interviewer: Option<SharedInterviewer>,
+    backend: Option<Arc<dyn AnyBackend>>,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
     working_dir: Option<PathBuf>,
@@ -159,9 +161,7 @@ impl EngineBuilder {
     /// What runs model stages.
     #[must_use]
     pub fn backend(mut self, backend: impl CodergenBackend) -> EngineBuilder {
-        self.codergen = Some(Arc::new(Codergen {
-            backend: Arc::new(backend),
-        }));
+        self.backend = Some(Arc::new(backend));
         self
     }
 
@@ -238,13 +238,20 @@ impl EngineBuilder {
             let handler: Arc<dyn Handler> = Arc::new(Simulated { script });
             handler
         });
+        let codergen = self.backend.clone().map(|backend| {
+            let handler: Arc<dyn Handler> = Arc::new(Codergen { backend });
+            handler
+        });
         Ok(Engine {
             settings: Arc::new(Settings {
                 callbacks: self.callbacks.into(),
                 clock: self.clock,
-                codergen: self.codergen,
                 interviewer: self.interviewer,
+                codergen,
                 tool: Arc::new(Tool),
+                fan_in: Arc::new(FanIn {
+                    backend: self.backend,
+                }),
                 script: self.script,
                 simulated,
                 inherit_env: self.inherit_env,

@@ -18,14 +18,18 @@ mod id;
 mod interview;
 mod needs;
 mod needs_text;
+mod pending;
 pub mod process;
+mod questions;
 mod registry;
 mod resolve;
 mod result;
 mod run;
+mod shared;
 mod sink;
 mod stage;
 mod store;
+mod tell;
 
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
 #[doc(hidden)]
@@ -36,7 +40,7 @@ pub use builtin::backend::{
 pub use builtin::simulate::Script;
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use engine::{Engine, EngineBuilder, StartBuilder};
-pub use error::{BuildError, Refusal, Refusals, RunError, StartError};
+pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
 pub use event::{EventKind, NodeName, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
 pub use handler::{
@@ -56,8 +60,10 @@ pub use orchestra_core::{
     QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status,
 };
 pub use registry::Registry;
-pub use result::{Outcomes, Path, RunResult, RunStatus};
+pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use sink::EventStream;
 pub use stage::StageContext;
-pub use store::{Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StoreError};
+pub use store::{
+    Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StagePlace, StoreError,
+};
 pub use tokio_util::sync::CancellationToken;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
-use orchestra_graph::table::Constant;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
+use crate::builtin::fan_in;
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
@@ -73,30 +73,24 @@ pub(crate) fn resolve(
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
         {
+            let found = if lacks_model(settings, registry, stage) {
+                &Found::NoBackend
+            } else {
+                found
+            };
             list.extend(refuse(pipeline, registry, stage, found));
         }
-        if let Some(attribute) = asks_for_retries(pipeline, stage) {
-            let message = format!(
-                "node `{}` is to be retried (`{attribute}`), which this version does not do",
-                stage.id()
-            );
-            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
-        }
-        if stage.flag("goal_gate") {
-            let message = format!(
-                "node `{}` says `goal_gate=true`, which this version does not hold at the exit",
-                stage.id()
-            );
-            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
-        }
-        for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
-            let target = pipeline.stage(edge.to).id();
-            let message = format!(
-                "the edge `{}` -> `{target}` says `loop_restart=true`, which this version does not run",
-                stage.id()
-            );
-            list.push(Refusal::at(pipeline, edge.position, "not_provided", message));
-        }
+    }
+    for kind in registry.kinds().filter(|kind| is_the_cores(kind)) {
+        list.push(Refusal {
+            code: "reserved_kind",
+            file: Default::default(),
+            position: Default::default(),
+            message: format!(
+                "a handler of kind `{kind}` would never be called, because the engine itself runs such nodes; \
+                 give the handler, and the nodes that need it, a `type` of your own"
+            ),
+        });
     }
     if let Some(script) = &settings.script {
         for node in script.nodes().filter(|node| pipeline.find(node).is_none()) {
@@ -125,44 +119,34 @@ pub(crate) fn resolve(
     })
 }
 
-/// The attribute that gives a work stage more than one attempt (rules Y1, Y3).
-fn asks_for_retries(pipeline: &Pipeline, stage: Stage<'_>) -> Option<&'static str> {
-    if stage.row().role != Role::Work {
-        return None;
-    }
-    let policy = |value: Option<&Constant>| matches!(value, Some(Constant::String(name)) if name != "none");
-    match (
-        stage.attribute("max_retries"),
-        pipeline.attribute("default_max_retries"),
-    ) {
-        (Some(Constant::Integer(1..)), _) => Some("max_retries"),
-        (None, Some(Constant::Integer(1..))) => Some("default_max_retries"),
-        (None, _)
-            if policy(
-                stage
-                    .attribute("retry_policy")
-                    .or(pipeline.attribute("retry_policy")),
-            ) =>
-        {
-            Some("retry_policy")
-        }
-        _ => None,
-    }
-}
-
 /// The core itself decides start, exit and routing nodes of the built-in kinds.
 fn needs_handler(stage: Stage<'_>) -> bool {
     match stage.row().role {
         Role::Start => stage.kind() != kind::START,
         Role::Exit => stage.kind() != kind::EXIT,
         Role::Routing => false,
-        Role::Work => true,
+        Role::Work => !is_the_cores(stage.kind()),
     }
+}
+
+/// Whether the core itself runs nodes of a kind: it asks people and starts branches.
+fn is_the_cores(kind: &str) -> bool {
+    matches!(kind, kind::WAIT_HUMAN | kind::PARALLEL)
+}
+
+/// Whether a fan-in asks a model to choose, and there is none (rule P6).
+fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bool {
+    stage.kind() == kind::FAN_IN
+        && settings.codergen.is_none()
+        && settings.simulated.is_none()
+        && registry.get(kind::FAN_IN).is_none()
+        && fan_in::asks_a_model(stage)
 }
 
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
-    let provided = !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL);
+    let provided =
+        !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN);
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
@@ -179,6 +163,7 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
             None => Found::NoBackend,
         },
         (None, None) if kind == kind::TOOL => resolved(&settings.tool, true),
+        (None, None) if kind == kind::FAN_IN => resolved(&settings.fan_in, true),
         (_, None) if !provided => Found::NotProvided,
         _ => Found::Unknown,
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orchestra_core::{EffectId, SharedPipeline};
-use orchestra_graph::NodeIndex;
+use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +13,10 @@ use crate::clock::Timestamp;
 use crate::engine::Settings;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
+use crate::questions::Questions;
+use crate::shared::shared_nodes;
 use crate::sink::Sink;
-use crate::store::{RunStore, StoreError, TemporaryFolder};
+use crate::store::{RunStore, StagePlace, StoreError, TemporaryFolder};
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -24,6 +26,9 @@ pub(crate) struct Run {
     /// The run folder; `None` where nothing is kept.
     pub(crate) store: Option<Arc<dyn RunStore>>,
     pub(crate) stop: Stop,
+    pub(crate) questions: Questions,
+    /// For each node whether several branches may run it at once; nothing where none do.
+    shared: Box<[bool]>,
     own: Mutex<Own>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
@@ -41,6 +46,21 @@ struct Own {
     failure: Option<StoreError>,
     /// How often each node was simulated.
     turns: Vec<(NodeIndex, usize)>,
+}
+
+/// Which files a stage has, with the name of its branch.
+pub(crate) struct Place<'r> {
+    node: &'r str,
+    branch: String,
+}
+
+impl Place<'_> {
+    pub(crate) fn as_ref(&self) -> StagePlace<'_> {
+        StagePlace {
+            node: self.node,
+            branch: &self.branch,
+        }
+    }
 }
 
 /// The wish that a run end.
@@ -87,6 +107,8 @@ impl Run {
         store: Option<Arc<dyn RunStore>>,
     ) -> Run {
         Run {
+            shared: shared_nodes(&pipeline),
+            questions: Questions::default(),
             pipeline,
             id,
             sink: Sink::new(settings.callbacks.clone()),
@@ -152,30 +174,53 @@ impl Run {
         self.store.as_deref().map(RunStore::folder)
     }
 
-    pub(crate) fn stage_dir(&self, id: EffectId) -> Result<PathBuf, StoreError> {
-        let files = self.files()?;
-        files.stage(self.pipeline.stage(id.node).id(), id.visit)
+    pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
+        self.files()?.stage(self.place(id).as_ref(), id.visit)
+    }
+
+    /// Which files a stage has.
+    pub(crate) fn place(&self, id: &EffectId) -> Place<'_> {
+        let shared = self.shared.get(id.node.at()).copied().unwrap_or_default();
+        let branch = if shared && !id.branch.is_empty() {
+            let steps = id.branch.steps().iter();
+            let names: Vec<String> = steps.map(|step| branch_id(&self.pipeline, step.edge)).collect();
+            names.join(".")
+        } else {
+            String::new()
+        };
+        Place {
+            node: self.pipeline.stage(id.node).id(),
+            branch,
+        }
+    }
+
+    /// The run begins anew (rule R9).
+    pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        match self.present_files() {
+            Some(files) => files.restarted(restart),
+            None => Ok(()),
+        }
     }
 
     /// A token that is cancelled when this attempt is.
-    pub(crate) fn token(&self, id: EffectId) -> CancellationToken {
+    pub(crate) fn token(&self, id: &EffectId) -> CancellationToken {
         let mut own = lock(&self.own);
-        if let Some((_, token)) = own.tokens.iter().find(|(of, _)| *of == id) {
+        if let Some((_, token)) = own.tokens.iter().find(|(of, _)| of == id) {
             return token.clone();
         }
         let token = CancellationToken::new();
-        own.tokens.push((id, token.clone()));
+        own.tokens.push((id.clone(), token.clone()));
         self.has_tokens.store(true, Ordering::Release);
         token
     }
 
     /// Forgets the token of an attempt that has ended; one that was cut short is cancelled.
-    pub(crate) fn release_token(&self, id: EffectId, cancel: bool) {
+    pub(crate) fn release_token(&self, id: &EffectId, cancel: bool) {
         if !self.has_tokens.load(Ordering::Acquire) {
             return;
         }
         let mut own = lock(&self.own);
-        let Some(at) = own.tokens.iter().position(|(of, _)| *of == id) else {
+        let Some(at) = own.tokens.iter().position(|(of, _)| of == id) else {
             return;
         };
         let (_, token) = own.tokens.swap_remove(at);

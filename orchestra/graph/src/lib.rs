@@ -41,7 +41,7 @@ pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};
 pub use needs::{Needs, Readable, WordNeed};
-pub use route::{Decision, Next, RouteFault, Rule, Tested, route};
+pub use route::{Decision, Next, RouteFault, Rule, Tested, branch_id, branches, route};
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
 pub use table::{Pipeline, Role, SharedPipeline, Stage};

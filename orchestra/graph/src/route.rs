@@ -1,4 +1,4 @@
-//! Routing: one pure function of pipeline, node, outcome and context (rules R1-R6, R8, R11).
+//! Routing: one pure function of pipeline, node, outcome and context (rules R1-R6, R8, R11, P1, P2).
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::condition::{Facts, PLAIN_KEYS};
 use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
-use crate::table::{EdgeRow, End, Pipeline, Role, Routing, Stage};
+use crate::table::{EdgeRow, End, FanOut, Pipeline, Role, Routing, Stage};
 
-/// Where the run goes next (rules R1 to R6).
+/// Where the run goes next (rules R1 to R6, P2).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -25,7 +25,7 @@ use crate::table::{EdgeRow, End, Pipeline, Role, Routing, Stage};
 pub enum Next {
     /// Along an edge.
     Edge(EdgeIndex),
-    /// To a node named by `retry_target` or `fallback_retry_target`.
+    /// To a node named by `retry_target` or `fallback_retry_target`, or from a fan-out to its join.
     Jump(NodeIndex),
     /// The run ends here, as the node intends or the dialect says.
     End {
@@ -57,7 +57,7 @@ pub enum RouteFault {
     DeadEnd,
 }
 
-/// The rule that decided (rules R1, R3, R11).
+/// The rule that decided (rules R1, R3, R7, R11, P2).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -90,6 +90,10 @@ pub enum Rule {
     FallbackRetryTarget,
     /// The first match in the order of the file (rule R11).
     FirstMatch,
+    /// The branches of a fan-out have come together (rule P2).
+    Join,
+    /// A goal gate sends the run back (rule R7); the run decides this, not [`route`].
+    GoalGate,
     /// The node says how the run ends there (rule R6), or the dialect does (rule R11).
     End,
     /// Nothing leads on.
@@ -110,6 +114,8 @@ impl Rule {
             Rule::RetryTarget => "retry_target",
             Rule::FallbackRetryTarget => "fallback_retry_target",
             Rule::FirstMatch => "first match",
+            Rule::Join => "branches joined",
+            Rule::GoalGate => "goal gate unsatisfied",
             Rule::End => "end of the pipeline",
             Rule::Nothing => "no way on",
         }
@@ -128,6 +134,8 @@ impl Rule {
             Rule::RetryTarget => "retry_target",
             Rule::FallbackRetryTarget => "fallback_retry_target",
             Rule::FirstMatch => "first_match",
+            Rule::Join => "join",
+            Rule::GoalGate => "goal_gate",
             Rule::End => "end",
             Rule::Nothing => "nothing",
         }
@@ -178,10 +186,11 @@ pub struct Decision {
     pub tested: Vec<Tested>,
 }
 
-/// Chooses where a run goes from a node (Attractor 3.3, rules R1 to R6, R11).
+/// Chooses where a run goes from a node (Attractor 3.3, rules R1 to R6, R11, P2).
 ///
 /// The same pipeline, node and facts always give the same decision. A node of another
-/// pipeline has no edges here.
+/// pipeline has no edges here. At a fan-out the facts are those of the whole block: its edges are
+/// [`branches`], and none of them is chosen again.
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -195,11 +204,80 @@ pub struct Decision {
 pub fn route(pipeline: &Pipeline, node: NodeIndex, facts: &Facts<'_>) -> Decision {
     let stage = pipeline.stage(node);
     let mut tested = Vec::new();
-    let (next, rule) = match pipeline.settings.routing {
-        Routing::FiveStep => five_step(pipeline, stage, facts, &mut tested),
-        Routing::FirstMatch => first_match(pipeline, stage, facts, &mut tested),
+    let (next, rule) = match (&stage.row().fan_out, pipeline.settings.routing) {
+        (Some(fan_out), _) => join(pipeline, stage, fan_out, facts),
+        (None, Routing::FiveStep) => five_step(pipeline, stage, facts, &mut tested),
+        (None, Routing::FirstMatch) => first_match(pipeline, stage, facts, &mut tested),
     };
     Decision { next, rule, tested }
+}
+
+/// From a fan-out whose branches have ended (rules R3, P2).
+fn join(pipeline: &Pipeline, stage: Stage<'_>, fan_out: &FanOut, facts: &Facts<'_>) -> (Next, Rule) {
+    let join = Next::Jump(fan_out.join);
+    if !facts.failed() {
+        return (join, Rule::Join);
+    }
+    if pipeline.stage(fan_out.join).row().role == Role::Routing {
+        return (join, Rule::FailureToRouting);
+    }
+    if stage.row().on_failure_route {
+        return (join, Rule::Join);
+    }
+    after_failure(stage)
+}
+
+/// The edges of a fan-out that run as branches: those whose condition is absent or holds (rules P1, R2).
+///
+/// They are in the order of the file, beside what was tested for them. The facts are those with which the run came
+/// to the fan-out.
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Source, branches, load};
+/// let text = r#"digraph { start -> fan; fan [shape=component]; fan -> a; fan -> b [condition="context.deep"]
+///     a -> join; b -> join; join [shape=tripleoctagon]; join -> exit }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let (edges, tested) = branches(&pipeline, pipeline.find("fan").expect("declared"), &Facts::default());
+/// assert_eq!(edges.len(), 1);
+/// assert_eq!(pipeline.stage(pipeline.edge(edges[0]).to).id(), "a");
+/// assert!(!tested[0].held);
+/// ```
+pub fn branches(pipeline: &Pipeline, fan_out: NodeIndex, facts: &Facts<'_>) -> (Vec<EdgeIndex>, Vec<Tested>) {
+    let mut tested = Vec::new();
+    let edges = pipeline
+        .stage(fan_out)
+        .edges()
+        .filter(|(at, edge)| test(pipeline, *at, edge, facts, &mut tested).unwrap_or(true))
+        .map(|(at, _)| at)
+        .collect();
+    (edges, tested)
+}
+
+/// The id of the branch behind an edge of a fan-out: the target's id, and `~2`, `~3` for later edges to one target.
+///
+/// It depends on the file alone, not on which conditions hold. No node id holds a `~`.
+///
+/// ```
+/// use orchestra_graph::{Source, branch_id, load};
+/// let text = "digraph { start -> fan; fan [shape=component]; fan -> a; fan -> b; fan -> a; a -> join; b -> join
+///     join [shape=tripleoctagon]; join -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let fan = pipeline.stage(pipeline.find("fan").expect("declared"));
+/// let ids: Vec<String> = fan.edges().map(|(at, _)| branch_id(&pipeline, at)).collect();
+/// assert_eq!(ids, ["a", "b", "a~2"]);
+/// ```
+pub fn branch_id(pipeline: &Pipeline, edge: EdgeIndex) -> String {
+    let row = pipeline.edge(edge);
+    let id = pipeline.stage(row.to).id();
+    let siblings = pipeline.stage(row.from).edges();
+    let earlier = siblings
+        .take_while(|(at, _)| *at < edge)
+        .filter(|(_, sibling)| sibling.to == row.to);
+    match earlier.count() {
+        0 => id.to_owned(),
+        earlier => format!("{id}~{}", earlier + 1),
+    }
 }
 
 /// Tests an edge's condition and keeps what it saw; `None` for an edge without one.

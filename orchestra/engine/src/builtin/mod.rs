@@ -2,6 +2,8 @@
 
 pub(crate) mod backend;
 pub(crate) mod codergen;
+pub(crate) mod fan_in;
+pub(crate) mod output;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod tool;
