@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use orchestra_engine::{
-    Answer, AnsweredBy, AutoApprove, InterviewError, Interviewer, Outcome, Question, QueueInterviewer, Status,
+    Answer, AnsweredBy, AutoApprove, InterviewError, Interviewer, Outcome, Question, QueueInterviewer, Reply, answer_of,
 };
 use orchestra_graph::{Pipeline, did_you_mean, kind};
 
 use crate::error::CliError;
-
-/// What a simulation's script calls the silence of a person.
-const TIMEOUT: &str = "timeout";
 
 /// Answers the questions of a run; silence never approves.
 pub(crate) struct Answers<C> {
@@ -86,20 +83,25 @@ pub(crate) fn gate(pipeline: &Pipeline, node: &str) -> Option<Question> {
 fn scripted(question: &Question, outcome: &Outcome) -> Result<Answer, CliError> {
     if !outcome.context_updates.is_empty() {
         let message = format!("`{}` is a human gate, whose answer sets no context", question.node);
-        return Err(CliError::usage("script_answer", message).help("leave `context` out, or set it by another node"));
+        let error = CliError::usage("script_answer", message);
+        return Err(error.help("leave `context` out, or set it by another node"));
     }
-    let choice = outcome.preferred_label.as_deref();
-    let choice = choice.or(outcome.suggested_next_ids.first().map(String::as_str));
+    let choice = outcome.preferred_label.as_ref();
+    let choice = choice.or(outcome.suggested_next_ids.first());
     let word = outcome.status.word();
-    let answer = Answer::choice(choice.unwrap_or(word)).by(AnsweredBy::Prepared);
-    match (question.accept(&answer), choice, &outcome.status) {
-        // A choice of that name comes first.
-        (Ok(accepted), _, _) if accepted.text.is_none() => Ok(answer),
-        (_, None, Status::Skipped) => Ok(Answer::skipped().by(AnsweredBy::Prepared)),
-        (_, None, Status::Custom(word)) if word == TIMEOUT => Ok(Answer::timed_out()),
-        (Ok(_), _, _) => Ok(answer),
-        (Err(_), _, _) => Err(unknown_choice(question, choice.unwrap_or(word), &["skipped", TIMEOUT])),
+    // A choice that is called `skipped`, `fail` or `retry` comes before the meaning of the word.
+    let by_word = Answer::choice(word).by(AnsweredBy::Prepared);
+    if choice.is_none() && question.accept(&by_word).is_ok_and(|accepted| accepted.text.is_none()) {
+        return Ok(by_word);
     }
+    let Some(answer) = answer_of(outcome) else {
+        return Ok(Answer::timed_out());
+    };
+    if matches!(answer.reply, Reply::Chosen(_)) && question.accept(&answer).is_err() {
+        let choice = choice.map_or(word, String::as_str);
+        return Err(unknown_choice(question, choice, &["skipped", "timeout"]));
+    }
+    Ok(answer)
 }
 
 /// The answers of `--answer NODE=CHOICE`, in turn.

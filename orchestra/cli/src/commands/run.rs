@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Engine, Outcome, RunEvent, RunResult, RunStatus, Script, SharedPipeline, StartError,
+    Engine, Outcome, RunEvent, RunFailure, RunResult, RunStatus, Script, SharedPipeline, StartError,
 };
 use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Known, Pipeline, did_you_mean, parse_duration};
 use serde_json::{Value, json};
 
-use crate::answers::{Answers, Scripted, given};
+use crate::answers::{Answers, Scripted, given, how_to_answer};
 use crate::args::{Format, RunArgs};
 use crate::console::Console;
 use crate::entry::StartOptions;
@@ -98,7 +98,7 @@ pub(crate) fn run(
     runtime.block_on(async {
         let started = match pipelines.entry(file) {
             Some(entry) => entry.start(&engine, options).await,
-            None => crate::entry::start_loaded(&engine, pipeline, options).await,
+            None => crate::entry::start_loaded(&engine, pipeline.clone(), options).await,
         };
         let handle = started.map_err(start_error)?;
         let canceller = handle.canceller();
@@ -125,7 +125,7 @@ pub(crate) fn run(
             help: None,
         })?;
         shown.progress().clear();
-        Ok(finish(&result, program, terminal))
+        Ok(finish(&result, &pipeline, program, terminal))
     })
 }
 
@@ -139,7 +139,7 @@ fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
 }
 
 /// The result: an object last, or a line for people.
-fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
+fn finish(result: &RunResult, pipeline: &Pipeline, _program: &str, terminal: &Terminal) -> Exit {
     if terminal.json {
         terminal.result(&serde_json::to_string(result).unwrap_or_default());
     } else {
@@ -147,11 +147,15 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
         let (paint, word) = match result.status {
             RunStatus::Success => (Paint::Good, "success"),
             RunStatus::Fail => (Paint::Bad, "failed"),
+            RunStatus::Paused => (Paint::Warn, "paused"),
             _ => (Paint::Warn, "cancelled"),
         };
         terminal.progress("");
         if let Some(failure) = &result.failure {
             terminal.say(&format!("{}: {failure}", terminal.paint(Paint::Bad, "error")));
+            if let RunFailure::WaitsForHuman { node, .. } = failure {
+                terminal.say(&format!("  help: {}", how_to_answer(pipeline, node)));
+            }
         }
         terminal.result(&format!("{}: {path}", terminal.paint_result(paint, word)));
         if let Some(folder) = &result.run_dir {
@@ -161,6 +165,7 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
     match result.status {
         RunStatus::Success => Exit::Ok,
         RunStatus::Fail => Exit::RunFailed,
+        RunStatus::Paused => Exit::WaitsForHuman,
         _ => Exit::Cancelled,
     }
 }
