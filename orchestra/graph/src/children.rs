@@ -106,16 +106,16 @@ impl Loaded {
     /// });
     /// let options = LoadOptions { children: Some(&files), ..LoadOptions::default() };
     /// let loaded = load(Source::new("a.dot", node("b.dot")), &options);
-    /// let names: Vec<&str> = loaded.descendants().iter().map(|child| child.source.name()).collect();
+    /// let names: Vec<&str> = loaded.descendants().iter().map(|child| child.loaded.source.name()).collect();
     /// assert_eq!(names, ["b.dot", "c.dot"]);
     /// ```
-    pub fn descendants(&self) -> Vec<&Arc<Loaded>> {
+    pub fn descendants(&self) -> Vec<&LoadedChild> {
         let mut found = Vec::new();
         let mut seen = HashSet::new();
         let mut ahead: Vec<&LoadedChild> = self.children.iter().rev().collect();
         while let Some(child) = ahead.pop() {
             if seen.insert(Arc::as_ptr(&child.loaded)) {
-                found.push(&child.loaded);
+                found.push(child);
                 ahead.extend(child.loaded.children.iter().rev());
             }
         }
@@ -135,7 +135,7 @@ impl Loaded {
     /// ```
     pub fn reports(&self) -> impl Iterator<Item = &Report> {
         let descendants = self.descendants().into_iter();
-        std::iter::once(&self.report).chain(descendants.map(|loaded| &loaded.report))
+        std::iter::once(&self.report).chain(descendants.map(|child| &child.loaded.report))
     }
 }
 
