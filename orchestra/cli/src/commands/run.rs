@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::{Format, RunArgs};
 use crate::entry::StartOptions;
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
+use crate::pipelines::{Pipelines, print_reports};
 use crate::progress::Progress;
 use crate::script;
 use crate::terminal::{Paint, Terminal};
@@ -30,9 +30,9 @@ pub(crate) fn run(
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
     if !terminal.quiet || loaded.report.has_errors() {
-        print_report(
+        print_reports(
             terminal,
-            &loaded.report,
+            &loaded,
             if terminal.json { Format::Json } else { Format::Text },
         );
     }
