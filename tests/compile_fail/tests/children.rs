@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orchestra_compile_fail_tests::{Package, Said, expect};
 
@@ -163,6 +163,50 @@ fn a_child_that_is_missing_or_leads_back_is_refused() {
     let missing = said.about("no child pipeline `parts/lnit.dot` [child_not_found]");
     assert!(missing.text.contains("--> src/lost.dot:4:57"), "{}", missing.text);
     assert_eq!(circle.start, (1, 39), "{}", said.listed());
+}
+
+#[test]
+fn as_many_children_as_there_may_be_build_and_more_are_refused() {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "children_many");
+    let stage = |file: &str| {
+        format!("digraph a {{ start -> a -> exit; a [shape=folder, label=A, subpipeline.file={file:?}] }}\n")
+    };
+    // A chain as deep as may be, and one file for each of many nodes.
+    for at in 1..=16 {
+        let text = if at == 16 {
+            LINT.to_owned()
+        } else {
+            stage(&format!("{}.dot", at + 1))
+        };
+        package.write(&format!("src/deep/{at}.dot"), text);
+    }
+    let mut wide = "digraph wide {\n    start -> c0\n".to_owned();
+    for at in 0..240 {
+        package.write(&format!("src/wide/{at}.dot"), LINT);
+        wide.push_str(&format!(
+            "    c{at} [shape=folder, label=C, subpipeline.file=\"wide/{at}.dot\"]\n    c{at} -> c{}\n",
+            at + 1
+        ));
+    }
+    wide.push_str("    c240 [shape=folder, label=C, subpipeline.file=\"deep/1.dot\"]\n    c240 -> exit\n}\n");
+    package.write("src/wide.dot", wide);
+    package.write(
+        "src/lib.rs",
+        "orchestra::pipeline! { pub mod wide = \"./wide.dot\"; }\n",
+    );
+    let begin = Instant::now();
+    silent(&package.check());
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    package.write("src/over.dot", stage("over/deep.dot"));
+    package.write("src/over/deep.dot", stage("../deep/1.dot"));
+    package.write(
+        "src/lib.rs",
+        "orchestra::pipeline! { pub mod over = \"./over.dot\"; }\n",
+    );
+    let said = package.check();
+    assert!(!said.built);
+    let deep = said.about("child pipelines nest more than 16 deep [child_nesting]");
+    assert!(deep.text.contains("--> src/deep/15.dot:1:76"), "{}", deep.text);
 }
 
 #[test]
