@@ -9,6 +9,7 @@ mod failure;
 mod fan_in;
 mod human;
 mod machine;
+mod manager;
 mod outcome;
 mod state;
 
@@ -18,6 +19,9 @@ pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
 pub use machine::Machine;
+pub use manager::{
+    ChildReport, ChildStatus, Manager, ManagerCondition, ManagerEffect, ManagerEvent, ManagerPlan,
+};
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
 pub use state::{Failing, Last, NodeOutcome, Phase, State};
