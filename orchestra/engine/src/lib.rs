@@ -24,6 +24,7 @@ mod result;
 mod run;
 mod sink;
 mod stage;
+mod steering;
 mod store;
 
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
