@@ -618,11 +618,23 @@ macro_rules! __gate {
         }
         impl ::core::marker::Copy for $gate {}
         impl ::core::ops::Deref for $gate {
-            type Target = $crate::Answer<super::Node>;
-            fn deref(&self) -> &$crate::Answer<super::Node> {
-                static ANSWERS: &[$crate::Answer<super::Node>] =
-                    &[$($crate::Answer::new($label, $key, super::Node::$target)),+];
-                &ANSWERS[*self as usize]
+            type Target = $crate::Choice<super::Node>;
+            fn deref(&self) -> &$crate::Choice<super::Node> {
+                static CHOICES: &[$crate::Choice<super::Node>] =
+                    &[$($crate::Choice::new($label, $key, super::Node::$target)),+];
+                &CHOICES[*self as usize]
+            }
+        }
+        impl ::core::convert::From<$gate> for $crate::Answer {
+            fn from(choice: $gate) -> $crate::Answer {
+                $crate::Answer::choice(choice.key())
+            }
+        }
+        impl ::core::str::FromStr for $gate {
+            type Err = $crate::AnswerRefused;
+            fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::AnswerRefused> {
+                let choices = $gate::ALL.iter().map(|choice| &**choice);
+                $crate::Choice::named(choices, text).map(|at| $gate::ALL[at])
             }
         }
     };

@@ -1,12 +1,82 @@
 //! Effects and events: the whole of what the core and its driver say to each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::{Decision, NodeIndex, Pipeline};
+use orchestra_graph::{Decision, EdgeIndex, NodeIndex, Pipeline, Tested, branch_id};
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::failure::RunFailure;
+use crate::human::{Answer, AnsweredBy, Question};
 use crate::outcome::Outcome;
+
+/// One branch on the way to an effect: which fan-out, and which of its edges.
+///
+/// ```
+/// use orchestra_core::BranchStep;
+/// use orchestra_graph::{EdgeIndex, NodeIndex};
+/// let step = BranchStep { fan_out: NodeIndex(1), visit: 1, attempt: 1, edge: EdgeIndex(2) };
+/// assert!(step < BranchStep { attempt: 2, ..step });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BranchStep {
+    /// The fan-out.
+    pub fan_out: NodeIndex,
+    /// Which visit of it, from 1.
+    pub visit: u32,
+    /// Which attempt of the visit, from 1.
+    pub attempt: u32,
+    /// The branch's edge.
+    pub edge: EdgeIndex,
+}
+
+/// Where in the branches of a run something happens; empty for the main line (rule P1).
+///
+/// ```
+/// use orchestra_core::{BranchPath, BranchStep};
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
+///     join [shape=tripleoctagon]; join -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let fan_out = pipeline.find("fan").expect("declared");
+/// let (edge, _) = pipeline.stage(fan_out).edges().nth(1).expect("two branches");
+/// let path = BranchPath::default().then(BranchStep { fan_out, visit: 1, attempt: 1, edge });
+/// assert_eq!(path.name(&pipeline), "fan#1:b");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BranchPath(Option<Arc<[BranchStep]>>);
+
+impl BranchPath {
+    /// The steps from the main line on.
+    pub fn steps(&self) -> &[BranchStep] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Whether this is the main line.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The path of a branch within this one.
+    #[must_use]
+    pub fn then(&self, step: BranchStep) -> BranchPath {
+        BranchPath(Some(self.steps().iter().copied().chain([step]).collect()))
+    }
+
+    /// The path as text, such as `fan#1:left/fan2#1:a`; a repeated block tells its attempt, as in `fan#1.2:left`.
+    pub fn name(&self, pipeline: &Pipeline) -> String {
+        let names = self.steps().iter().map(|step| {
+            let fan_out = pipeline.stage(step.fan_out).id();
+            let branch = branch_id(pipeline, step.edge);
+            match step.attempt {
+                1 => format!("{fan_out}#{}:{branch}", step.visit),
+                attempt => format!("{fan_out}#{}.{attempt}:{branch}", step.visit),
+            }
+        });
+        names.collect::<Vec<_>>().join("/")
+    }
+}
 
 /// The name of an effect, derived from its place in the run and never counted.
 ///
@@ -20,8 +90,12 @@ use crate::outcome::Outcome;
 /// let Some(Effect::RunNode { id, .. }) = effects.last() else { panic!("the first stage is to run") };
 /// assert_eq!(id.name(machine.pipeline()), "build#1/1");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EffectId {
+    /// How often the run was restarted before (rule R9).
+    pub restart: u32,
+    /// The branch.
+    pub branch: BranchPath,
     /// The node.
     pub node: NodeIndex,
     /// Which visit of the node, from 1.
@@ -31,14 +105,20 @@ pub struct EffectId {
 }
 
 impl EffectId {
-    /// The name as text, such as `build#2/1`; the node is left out where the pipeline does not have it.
+    /// The name as text, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`; the node is left out
+    /// where the pipeline does not have it.
     pub fn name(&self, pipeline: &Pipeline) -> String {
-        format!(
-            "{}#{}/{}",
-            pipeline.stage(self.node).id(),
-            self.visit,
-            self.attempt
-        )
+        let mut name = String::new();
+        if self.restart > 0 {
+            name.push_str(&format!("restart-{}/", self.restart));
+        }
+        if !self.branch.is_empty() {
+            name.push_str(&self.branch.name(pipeline));
+            name.push('/');
+        }
+        let id = pipeline.stage(self.node).id();
+        name.push_str(&format!("{id}#{}/{}", self.visit, self.attempt));
+        name
     }
 }
 
@@ -69,10 +149,31 @@ pub enum Effect {
         /// The context that the stage sees.
         context: Context,
     },
-    /// Stop what an effect started.
+    /// Wait, and answer with [`Event::TimerFired`].
+    StartTimer {
+        /// The name to answer with.
+        id: EffectId,
+        /// How long.
+        delay: Duration,
+    },
+    /// Ask a person, and answer with [`Event::Answered`]. A question with a time-out has a timer of the same name.
+    AskHuman {
+        /// The name to answer with.
+        id: EffectId,
+        /// What is asked.
+        question: Box<Question>,
+    },
+    /// Stop what an effect started: its stage, timer and question.
     CancelEffect {
         /// The effect.
         id: EffectId,
+    },
+    /// The run begins anew (rule R9); what follows belongs to its next life.
+    Restart {
+        /// How often the run was restarted, this time included.
+        restart: u32,
+        /// Where it begins.
+        to: NodeIndex,
     },
     /// Tell whoever listens; not given where [nobody does](crate::Machine::observe).
     Observe(Observation),
@@ -105,6 +206,30 @@ pub enum Event {
         id: EffectId,
         /// Its outcome.
         outcome: Outcome,
+    },
+    /// A timer has run out.
+    TimerFired {
+        /// The effect.
+        id: EffectId,
+    },
+    /// A question was answered; an answer that [the question](Question::accept) does not take changes nothing.
+    Answered {
+        /// The effect.
+        id: EffectId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// There is nobody to ask; the run ends as waiting for a person.
+    Unanswerable {
+        /// The effect.
+        id: EffectId,
+        /// Why.
+        reason: String,
+    },
+    /// How long the run has been going, for the durations of branches; what is told next happened then.
+    Tick {
+        /// The time since the run began.
+        elapsed: Duration,
     },
     /// Somebody wants the run to end.
     CancelRequested {
@@ -162,11 +287,153 @@ pub enum Observation {
         /// Whether it will be tried again.
         will_retry: bool,
     },
+    /// A stage will be tried again (rule Y4).
+    StageRetrying {
+        /// The effect of the next attempt.
+        id: EffectId,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// How many attempts there may be.
+        attempts: u32,
+        /// How long is waited before.
+        delay: Duration,
+    },
+    /// A stage was cut short, because its branch is not needed any more or the run ends.
+    StageCancelled {
+        /// Its effect.
+        id: EffectId,
+        /// How many stages began before it in the run.
+        index: u64,
+    },
     /// The way on was chosen (rule R8).
     Routed {
+        /// The branch in which it was chosen.
+        branch: BranchPath,
         /// The node whose edges were chosen from.
         from: NodeIndex,
         /// The decision, with the rule and the values that it saw.
         decision: Decision,
     },
+    /// A parallel block begins.
+    ParallelStarted {
+        /// The effect of the fan-out.
+        id: EffectId,
+        /// How many branches it has.
+        branches: u32,
+        /// The conditions that chose them.
+        tested: Vec<Tested>,
+    },
+    /// A branch begins.
+    ParallelBranchStarted {
+        /// The branch.
+        branch: BranchPath,
+        /// Its place among the branches, from 0.
+        index: u32,
+    },
+    /// A branch has ended.
+    ParallelBranchCompleted {
+        /// The branch.
+        branch: BranchPath,
+        /// Its place among the branches, from 0.
+        index: u32,
+        /// How it ended.
+        status: BranchStatus,
+        /// Why it failed.
+        reason: Option<String>,
+        /// How long it took.
+        duration: Duration,
+    },
+    /// All branches have ended.
+    ParallelCompleted {
+        /// The effect of the fan-out.
+        id: EffectId,
+        /// How many branches succeeded.
+        succeeded: u32,
+        /// How many failed.
+        failed: u32,
+        /// How long the block took.
+        duration: Duration,
+    },
+    /// A person is asked.
+    InterviewStarted {
+        /// The effect of the gate.
+        id: EffectId,
+        /// The question.
+        question: Box<Question>,
+    },
+    /// An answer was taken.
+    InterviewCompleted {
+        /// The effect of the gate.
+        id: EffectId,
+        /// The question's text.
+        question: String,
+        /// The label of the option that was chosen, or the free text; `skipped` where nothing was.
+        answer: String,
+        /// Who answered.
+        by: AnsweredBy,
+    },
+    /// Nobody answered in time.
+    InterviewTimeout {
+        /// The effect of the gate.
+        id: EffectId,
+        /// The question's text.
+        question: String,
+        /// How long was waited.
+        timeout: Duration,
+        /// The label of the default that is taken; `None` where there is none.
+        default: Option<String>,
+    },
+    /// A goal gate is unsatisfied, and sends the run back (rule R7).
+    GoalGateUnsatisfied {
+        /// The gate.
+        gate: NodeIndex,
+        /// Where the run goes.
+        target: NodeIndex,
+        /// How often a gate has sent it back, this time included.
+        reroute: u32,
+    },
+    /// The run begins anew (rule R9).
+    Restarted {
+        /// The edge that restarts it.
+        edge: EdgeIndex,
+        /// How often the run was restarted, this time included.
+        restart: u32,
+    },
+}
+
+/// How a branch of a parallel block ended (rule P3).
+///
+/// ```
+/// use orchestra_core::BranchStatus;
+/// assert!(BranchStatus::PartialSuccess.is_success() && !BranchStatus::Cancelled.is_success());
+/// assert_eq!(BranchStatus::Cancelled.word(), "cancelled");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BranchStatus {
+    /// Its last stage succeeded.
+    Success,
+    /// Its last stage did part of its work.
+    PartialSuccess,
+    /// Its last stage failed, or nothing took a failure in it.
+    Fail,
+    /// It was not needed any more.
+    Cancelled,
+}
+
+impl BranchStatus {
+    /// As one word, for machines.
+    pub const fn word(self) -> &'static str {
+        match self {
+            BranchStatus::Success => "success",
+            BranchStatus::PartialSuccess => "partial_success",
+            BranchStatus::Fail => "fail",
+            BranchStatus::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether it counts towards the join policy.
+    pub const fn is_success(self) -> bool {
+        matches!(self, BranchStatus::Success | BranchStatus::PartialSuccess)
+    }
 }

@@ -71,6 +71,54 @@ pub enum RunFailure {
         /// Where it leads.
         to: String,
     },
+    /// A goal gate is unsatisfied, and nothing leads back or has led back too often (rule R7).
+    GoalGate {
+        /// The gate.
+        node: String,
+        /// Its outcome word.
+        outcome: String,
+        /// Why it failed; may be empty.
+        reason: String,
+        /// How often gates may send the run back, where they did; `None` where no target is named.
+        limit: Option<u32>,
+    },
+    /// The run would have been restarted too often (rule R9).
+    MaxRestarts {
+        /// Where the edge comes from.
+        from: String,
+        /// Where it leads.
+        to: String,
+        /// The bound.
+        limit: u32,
+    },
+    /// A branch leads back to a fan-out that it is a part of (rule P1).
+    BranchReentry {
+        /// The node before.
+        from: String,
+        /// The fan-out.
+        to: String,
+    },
+    /// A way leads where the pipeline has nothing.
+    InvalidTransition {
+        /// The node before.
+        from: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A stage's response does not hold the output that it declares (rule R11).
+    OutputParse {
+        /// The stage.
+        node: String,
+        /// What was expected, and what was found.
+        reason: String,
+    },
+    /// A human gate has nobody to ask; the run waits for a person.
+    WaitsForHuman {
+        /// The gate.
+        node: String,
+        /// Why nobody can be asked.
+        reason: String,
+    },
     /// The run took longer than it may.
     MaxTime {
         /// How long it may take.
@@ -95,6 +143,12 @@ impl RunFailure {
             RunFailure::MaxVisits { .. } => "max_visits",
             RunFailure::FailureBreaker { .. } => "failure_breaker",
             RunFailure::CircularPipeline { .. } => "circular_pipeline",
+            RunFailure::GoalGate { .. } => "goal_gate",
+            RunFailure::MaxRestarts { .. } => "max_restarts",
+            RunFailure::BranchReentry { .. } => "branch_reentry",
+            RunFailure::InvalidTransition { .. } => "invalid_transition",
+            RunFailure::OutputParse { .. } => "output_parse",
+            RunFailure::WaitsForHuman { .. } => "waits_for_human",
             RunFailure::MaxTime { .. } => "max_time",
             RunFailure::Cancelled { .. } => "cancelled",
         }
@@ -109,7 +163,13 @@ impl RunFailure {
             | RunFailure::FailureEnd { node, .. }
             | RunFailure::MaxVisits { node, .. }
             | RunFailure::FailureBreaker { node, .. }
-            | RunFailure::CircularPipeline { from: node, .. } => Some(node),
+            | RunFailure::CircularPipeline { from: node, .. }
+            | RunFailure::GoalGate { node, .. }
+            | RunFailure::MaxRestarts { from: node, .. }
+            | RunFailure::BranchReentry { from: node, .. }
+            | RunFailure::InvalidTransition { from: node, .. }
+            | RunFailure::OutputParse { node, .. }
+            | RunFailure::WaitsForHuman { node, .. } => Some(node),
             RunFailure::MaxTime { .. } | RunFailure::Cancelled { .. } => None,
         }
     }
@@ -158,6 +218,48 @@ impl fmt::Display for RunFailure {
                 "the edge `{from}` -> `{to}` leads back to a visited node more often than it allows; \
                  `allow_revisit=true` allows it, `max_revisits` bounds it"
             ),
+            RunFailure::GoalGate {
+                node,
+                outcome,
+                reason,
+                limit,
+            } => {
+                write!(
+                    f,
+                    "the goal gate `{node}` is unsatisfied, its outcome is `{outcome}`"
+                )?;
+                if !reason.is_empty() {
+                    write!(f, ": {reason}")?;
+                }
+                match limit {
+                    Some(limit) => write!(
+                        f,
+                        "; gates have sent the run back {limit} times (`max_goal_gate_reroutes`)"
+                    ),
+                    None => f.write_str(
+                        "; name a `retry_target` on it or on the graph, where the run can go to mend it",
+                    ),
+                }
+            }
+            RunFailure::MaxRestarts { from, to, limit } => write!(
+                f,
+                "the edge `{from}` -> `{to}` would restart the run once more than its {limit} times (`max_restarts`)"
+            ),
+            RunFailure::BranchReentry { from, to } => write!(
+                f,
+                "the branch leads back from `{from}` to its own fan-out `{to}`; a branch ends at the join"
+            ),
+            RunFailure::InvalidTransition { from, reason } => {
+                write!(f, "the way on from `{from}` is invalid: {reason}")
+            }
+            RunFailure::OutputParse { node, reason } => write!(f, "stage `{node}` failed: {reason}"),
+            RunFailure::WaitsForHuman { node, reason } => {
+                write!(
+                    f,
+                    "the gate `{node}` waits for a person: {}",
+                    or(reason, "nobody can be asked")
+                )
+            }
             RunFailure::MaxTime { limit } => {
                 write!(
                     f,

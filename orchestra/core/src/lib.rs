@@ -3,19 +3,29 @@
 //! The core decides everything that comes next and does nothing itself: it has no I/O, no clock, no chance and
 //! no threads. The engine, the simulator and the tests all drive this one machine.
 
+mod block;
 mod context;
 mod effect;
 mod failure;
+mod fan_in;
 mod human;
+mod line;
 mod machine;
+mod manager;
 mod outcome;
+mod retry;
 mod state;
 
+pub use block::{Block, Branch};
 pub use context::Context;
-pub use effect::{Effect, EffectId, Event, Observation};
+pub use effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Event, Observation};
 pub use failure::RunFailure;
+pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
 pub use machine::Machine;
+pub use manager::{
+    ChildReport, ChildStatus, Manager, ManagerCondition, ManagerEffect, ManagerEvent, ManagerPlan,
+};
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
-pub use state::{Failing, Last, NodeOutcome, Phase, State};
+pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};

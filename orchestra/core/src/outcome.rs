@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -142,6 +143,17 @@ pub struct Outcome {
     /// Whether running it again may help.
     #[serde(default, skip_serializing_if = "is_retryable")]
     pub failure_category: FailureCategory,
+    /// What kind of failure it is, as one word for machines, such as `output_parse`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_code: Option<String>,
+    /// How long a server asks to be left alone; written as `retry_after_ms` (rule Y4).
+    #[serde(
+        rename = "retry_after_ms",
+        default,
+        with = "optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub retry_after: Option<Duration>,
 }
 
 fn is_retryable(category: &FailureCategory) -> bool {
@@ -159,6 +171,8 @@ impl Outcome {
             notes: None,
             failure_reason: None,
             failure_category: FailureCategory::Retryable,
+            failure_code: None,
+            retry_after: None,
         }
     }
 
@@ -222,5 +236,72 @@ impl Outcome {
     pub fn notes(mut self, notes: impl Into<String>) -> Outcome {
         self.notes = Some(notes.into());
         self
+    }
+
+    /// Names the kind of the failure by one word, for machines.
+    ///
+    /// ```
+    /// use orchestra_core::Outcome;
+    /// let outcome = Outcome::fail("the answer holds no JSON").with_code("output_parse");
+    /// assert_eq!(outcome.failure_code.as_deref(), Some("output_parse"));
+    /// ```
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Outcome {
+        self.failure_code = Some(code.into());
+        self
+    }
+
+    /// Asks that the next attempt wait this long instead of its own delay, as a server may (rule Y4).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orchestra_core::Outcome;
+    /// let outcome = Outcome::fail("too many requests").retry_after(Duration::from_secs(2));
+    /// assert_eq!(serde_json::to_value(&outcome)?["retry_after_ms"], 2000);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn retry_after(mut self, delay: Duration) -> Outcome {
+        self.retry_after = Some(delay);
+        self
+    }
+}
+
+/// A duration that may be absent, as whole milliseconds.
+mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration
+            .map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+            .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Option::<u64>::deserialize(deserializer).map(|millis| millis.map(Duration::from_millis))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_failure_survives_writing_and_what_is_not_said_is_not_written() {
+        let outcome = Outcome::fail("busy")
+            .with_code("rate_limit")
+            .retry_after(Duration::from_millis(1_500));
+        let json = serde_json::to_string(&outcome).unwrap();
+        assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
+        let plain = serde_json::to_value(Outcome::fail("busy")).unwrap();
+        let keys: Vec<&String> = plain.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["failure_reason", "outcome"]);
     }
 }

@@ -1,47 +1,58 @@
 //! The state of a run: one plain struct.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use orchestra_graph::NodeIndex;
 use serde_json::Value;
 
+use crate::block::Block;
 use crate::context::Context;
-use crate::effect::EffectId;
+use crate::effect::{BranchPath, EffectId};
+use crate::human::Question;
 use crate::outcome::Status;
 
-/// Whether the run waits for something.
+/// What a line of a run waits for.
 ///
 /// ```
-/// use orchestra_core::{Context, Effect, Event, Machine, Outcome, Phase};
+/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> build -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let mut effects = Vec::new();
-/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut effects);
-/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
-/// machine.on(Event::NodeFinished { id, outcome: Outcome::success() }, &mut effects);
-/// assert_eq!(machine.state().phase, Phase::Finished);
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// assert_eq!(machine.state().main.phase, Phase::Running);
+/// let id = machine.pending().pop().expect("it waits for a stage");
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::success() }, &mut Vec::new());
+/// assert_eq!(machine.state().main.phase, Phase::Idle);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Phase {
+    /// It has yet to begin, or it has ended.
+    Idle,
     /// It waits for a stage.
-    Running(EffectId),
-    /// It has ended.
-    Finished,
+    Running,
+    /// It waits before the next attempt of a stage.
+    BackOff,
+    /// It waits for a person.
+    Asking(Box<Question>),
+    /// It waits for the branches of a parallel block.
+    Parallel(Box<Block>),
 }
 
 /// The latest outcome of a node (Attractor 5.3).
 ///
 /// ```
-/// use orchestra_core::{Context, Event, Machine, Outcome, Phase, Status};
+/// use orchestra_core::{Context, Event, Machine, Outcome, Status};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> build -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// # let build = pipeline.find("build").expect("an edge names it");
 /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
-/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+/// let id = machine.pending().pop().expect("it waits for a stage");
 /// machine.on(Event::NodeFinished { id, outcome: Outcome::fail("no compiler") }, &mut Vec::new());
-/// let kept = machine.state().outcomes[build.at()].as_ref().expect("it ended");
+/// let kept = machine.state().main.outcomes.get(build).expect("it ended");
 /// assert_eq!((&kept.status, kept.notes.as_deref()), (&Status::Fail, Some("no compiler")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +66,15 @@ pub struct NodeOutcome {
 /// What routing sees of the stage that ran last (rule R4).
 ///
 /// ```
-/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
+/// use orchestra_core::{Context, Event, Machine, Outcome};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> review; review -> fix [label=Fix]; review -> exit [label=Ship]; fix -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
-/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
-/// machine.on(Event::NodeFinished { id, outcome: Outcome::success().prefer("Fix") }, &mut Vec::new());
-/// assert_eq!(machine.state().last.node, Some(id.node));
-/// assert_eq!(machine.state().last.preferred_label, "Fix");
+/// let id = machine.pending().pop().expect("it waits for a stage");
+/// machine.on(Event::NodeFinished { id: id.clone(), outcome: Outcome::success().prefer("Fix") }, &mut Vec::new());
+/// let last = &machine.state().main.last;
+/// assert_eq!((last.node, last.preferred_label.as_str()), (Some(id.node), "Fix"));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Last {
@@ -77,23 +88,37 @@ pub struct Last {
     pub suggested_next_ids: Vec<String>,
     /// Why it failed.
     pub failure_reason: String,
+    /// The failure as one word, for machines; empty where the stage gave none.
+    pub failure_code: String,
     /// What it gave, for first-match routing.
     pub output: BTreeMap<String, Value>,
+}
+
+impl Last {
+    pub(crate) const NOTHING: Last = Last {
+        node: None,
+        status: Status::Success,
+        preferred_label: String::new(),
+        suggested_next_ids: Vec::new(),
+        failure_reason: String::new(),
+        failure_code: String::new(),
+        output: BTreeMap::new(),
+    };
 }
 
 /// A stage that keeps failing in the same way (rule R10).
 ///
 /// ```
-/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
+/// use orchestra_core::{Context, Event, Machine, Outcome};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> build -> exit; build [retry_target=build] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
 /// for _ in 0..2 {
-///     let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
+///     let id = machine.pending().pop().expect("it waits for a stage");
 ///     machine.on(Event::NodeFinished { id, outcome: Outcome::fail("no compiler") }, &mut Vec::new());
 /// }
-/// let failing = &machine.state().failing[0];
+/// let failing = &machine.state().main.failing[0];
 /// assert_eq!((failing.reason.as_str(), failing.count), ("no compiler", 2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,67 +131,329 @@ pub struct Failing {
     pub count: u32,
 }
 
-/// The state of a run. Lists with an entry for each node are in the order of the table.
+/// An attempt that failed (rule Y7).
 ///
 /// ```
-/// use orchestra_core::{Context, Event, Machine, Outcome, Phase};
+/// use orchestra_core::{Context, Event, Machine, Outcome};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit; build [max_retries=1] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let id = machine.pending().pop().expect("it waits for a stage");
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::fail("no network") }, &mut Vec::new());
+/// let error = &machine.state().main.errors[0];
+/// assert_eq!((error.attempt, error.reason.as_str()), (1, "no network"));
+/// assert_eq!(machine.state().main.context.get("error_history"), Some(&serde_json::json!(["build: no network"])));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptError {
+    /// The stage.
+    pub node: NodeIndex,
+    /// Which visit of the node, from 1.
+    pub visit: u32,
+    /// Which attempt of the visit, from 1.
+    pub attempt: u32,
+    /// Why it failed.
+    pub reason: String,
+}
+
+/// A number for each node of a pipeline. A branch counts on top of what its parent counted, without a copy.
+///
+/// ```
+/// use orchestra_core::{Context, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let visits = &machine.state().main.visits;
+/// let counts: Vec<u32> = (0..3).map(|at| visits.get(orchestra_graph::NodeIndex(at))).collect();
+/// assert_eq!(counts, [1, 1, 0]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// One number a node, in the order of the table.
+    All(Vec<u32>),
+    /// What a branch counted itself, and what was counted before it began.
+    Branch {
+        /// Before it began.
+        base: Arc<[u32]>,
+        /// By itself.
+        own: BTreeMap<u32, u32>,
+    },
+}
+
+impl Counts {
+    /// The number of a node; 0 for one that the pipeline does not have.
+    pub fn get(&self, node: NodeIndex) -> u32 {
+        match self {
+            Counts::All(counts) => counts.get(node.at()).copied().unwrap_or_default(),
+            Counts::Branch { base, own } => {
+                let before = base.get(node.at()).copied().unwrap_or_default();
+                before.saturating_add(own.get(&node.0).copied().unwrap_or_default())
+            }
+        }
+    }
+
+    pub(crate) fn add(&mut self, node: NodeIndex, more: u32) {
+        match self {
+            Counts::All(counts) => {
+                if let Some(count) = counts.get_mut(node.at()) {
+                    *count = count.saturating_add(more);
+                }
+            }
+            Counts::Branch { own, .. } => {
+                let count = own.entry(node.0).or_default();
+                *count = count.saturating_add(more);
+            }
+        }
+    }
+
+    /// What is known when branches begin.
+    pub(crate) fn fork(&self) -> Arc<[u32]> {
+        match self {
+            Counts::All(counts) => counts.as_slice().into(),
+            Counts::Branch { base, own } if own.is_empty() => base.clone(),
+            Counts::Branch { base, own } => {
+                let mut all: Vec<u32> = base.to_vec();
+                for (node, more) in own {
+                    if let Some(count) = all.get_mut(*node as usize) {
+                        *count = count.saturating_add(*more);
+                    }
+                }
+                all.into()
+            }
+        }
+    }
+
+    /// What a branch counted itself.
+    pub(crate) fn own(&self) -> impl Iterator<Item = (NodeIndex, u32)> + '_ {
+        let own = match self {
+            Counts::All(_) => None,
+            Counts::Branch { own, .. } => Some(own),
+        };
+        own.into_iter()
+            .flatten()
+            .map(|(node, count)| (NodeIndex(*node), *count))
+    }
+}
+
+/// The latest outcomes of nodes.
+///
+/// ```
+/// use orchestra_core::{Context, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let outcomes = &machine.state().main.outcomes;
+/// assert_eq!(outcomes.iter().count(), 1, "the start has ended");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcomes {
+    /// A place for each node, in the order of the table.
+    All(Vec<Option<NodeOutcome>>),
+    /// Those of a branch.
+    Branch(BTreeMap<u32, NodeOutcome>),
+}
+
+impl Outcomes {
+    /// The outcome of a node; `None` where it has none.
+    pub fn get(&self, node: NodeIndex) -> Option<&NodeOutcome> {
+        match self {
+            Outcomes::All(outcomes) => outcomes.get(node.at())?.as_ref(),
+            Outcomes::Branch(outcomes) => outcomes.get(&node.0),
+        }
+    }
+
+    /// The nodes that have an outcome, in the order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeIndex, &NodeOutcome)> {
+        let (all, branch) = match self {
+            Outcomes::All(outcomes) => (Some(outcomes), None),
+            Outcomes::Branch(outcomes) => (None, Some(outcomes)),
+        };
+        let all = all.into_iter().flatten().enumerate();
+        let all = all.filter_map(|(at, outcome)| Some((NodeIndex(at as u32), outcome.as_ref()?)));
+        let branch = branch.into_iter().flatten();
+        all.chain(branch.map(|(node, outcome)| (NodeIndex(*node), outcome)))
+    }
+
+    pub(crate) fn set(&mut self, node: NodeIndex, outcome: NodeOutcome) {
+        match self {
+            Outcomes::All(outcomes) => {
+                if let Some(place) = outcomes.get_mut(node.at()) {
+                    *place = Some(outcome);
+                }
+            }
+            Outcomes::Branch(outcomes) => {
+                outcomes.insert(node.0, outcome);
+            }
+        }
+    }
+}
+
+/// The stage at which a line of a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) node: NodeIndex,
+    pub(crate) visit: u32,
+    pub(crate) attempt: u32,
+    pub(crate) index: u64,
+}
+
+/// One line of a run: the main line, or a branch of a parallel block.
+///
+/// ```
+/// use orchestra_core::{Context, Event, Machine, Outcome};
 /// # use orchestra_graph::{Source, load};
 /// # let text = "digraph { start -> build -> exit }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
-/// let Phase::Running(id) = machine.state().phase else { panic!("it waits for a stage") };
-/// machine.on(Event::NodeFinished { id, outcome: Outcome::success().set("size", 7) }, &mut Vec::new());
-/// let state = machine.into_state();
-/// assert_eq!((state.path.len(), state.begun, state.visits[id.node.at()]), (3, 3, 1));
-/// assert_eq!(state.context.get("size"), Some(&7.into()));
+/// let id = machine.pending().pop().expect("it waits for a stage");
+/// machine.on(Event::NodeFinished { id: id.clone(), outcome: Outcome::success().set("size", 7) }, &mut Vec::new());
+/// let line = machine.into_state().main;
+/// assert_eq!((line.path.len(), line.visits.get(id.node)), (3, 1));
+/// assert_eq!(line.context.get("size"), Some(&7.into()));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
-    /// What the run waits for.
+#[non_exhaustive]
+pub struct Line {
+    /// What it waits for.
     pub phase: Phase,
+    /// Where it is in the run.
+    pub branch: BranchPath,
     /// The named values.
     pub context: Context,
     /// How often each node was visited.
-    pub visits: Vec<u32>,
+    pub visits: Counts,
     /// The latest outcome of each node.
-    pub outcomes: Vec<Option<NodeOutcome>>,
-    /// The nodes that ended, in order.
+    pub outcomes: Outcomes,
+    /// The nodes that ended, in order; those of a parallel block in the order of its edges.
     pub path: Vec<NodeIndex>,
-    /// How many stages began.
-    pub begun: u64,
     /// What routing sees of the stage that ran last.
     pub last: Last,
     /// The stage that failed last and why, in words; empty where none failed.
     pub last_failure: String,
     /// The stages that keep failing.
     pub failing: Vec<Failing>,
+    /// The attempts that failed, in order.
+    pub errors: Vec<AttemptError>,
+    /// How often each node was run again after a failed attempt.
+    pub retries: BTreeMap<u32, u32>,
     /// How often each edge led back, in first-match routing.
     pub revisits: BTreeMap<u32, u32>,
+    pub(crate) at: At,
+    /// What its stages set; kept for branches alone.
+    pub(crate) updates: Option<BTreeMap<String, Value>>,
+}
+
+impl Line {
+    pub(crate) fn main(nodes: usize, context: Context) -> Line {
+        Line {
+            phase: Phase::Idle,
+            branch: BranchPath::default(),
+            context,
+            visits: Counts::All(vec![0; nodes]),
+            outcomes: Outcomes::All(vec![None; nodes]),
+            path: Vec::new(),
+            last: Last::NOTHING,
+            last_failure: String::new(),
+            failing: Vec::new(),
+            errors: Vec::new(),
+            retries: BTreeMap::new(),
+            revisits: BTreeMap::new(),
+            at: At {
+                node: NodeIndex(0),
+                visit: 0,
+                attempt: 0,
+                index: 0,
+            },
+            updates: None,
+        }
+    }
+
+    /// A branch of this line.
+    pub(crate) fn fork(&self, branch: BranchPath, base: Arc<[u32]>) -> Line {
+        Line {
+            phase: Phase::Idle,
+            branch,
+            context: self.context.clone(),
+            visits: Counts::Branch {
+                base,
+                own: BTreeMap::new(),
+            },
+            outcomes: Outcomes::Branch(BTreeMap::new()),
+            path: Vec::new(),
+            last: self.last.clone(),
+            last_failure: String::new(),
+            failing: self.failing.clone(),
+            errors: Vec::new(),
+            retries: BTreeMap::new(),
+            revisits: self.revisits.clone(),
+            at: self.at,
+            updates: Some(BTreeMap::new()),
+        }
+    }
+
+    /// The name of the effect that it waits for.
+    pub(crate) fn id(&self, restart: u32) -> EffectId {
+        EffectId {
+            restart,
+            branch: self.branch.clone(),
+            node: self.at.node,
+            visit: self.at.visit,
+            attempt: self.at.attempt,
+        }
+    }
+}
+
+/// What all lines of a run count together.
+///
+/// ```
+/// use orchestra_core::{Context, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let machine = Machine::start(pipeline, Context::new(), 7, &mut Vec::new());
+/// let totals = &machine.state().totals;
+/// assert_eq!((totals.begun, totals.restarts, totals.seed), (2, 0, 7));
+/// assert_eq!(totals.taken, [1, 0], "the first edge was taken");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Whether the run has ended.
+    pub finished: bool,
+    /// How many stages began.
+    pub begun: u64,
+    /// How often the run was restarted.
+    pub restarts: u32,
+    /// How often an unsatisfied goal gate sent the run back.
+    pub reroutes: u32,
+    /// How often each edge was taken, over all restarts.
+    pub taken: Vec<u32>,
+    /// How long the run has been going, as far as it was told.
+    pub elapsed: Duration,
     /// The seed of every chance in the run.
     pub seed: u64,
 }
 
-impl State {
-    pub(crate) fn new(nodes: usize, context: Context, seed: u64) -> State {
-        State {
-            phase: Phase::Finished,
-            context,
-            visits: vec![0; nodes],
-            outcomes: vec![None; nodes],
-            path: Vec::new(),
-            begun: 0,
-            last: Last {
-                node: None,
-                status: Status::Success,
-                preferred_label: String::new(),
-                suggested_next_ids: Vec::new(),
-                failure_reason: String::new(),
-                output: BTreeMap::new(),
-            },
-            last_failure: String::new(),
-            failing: Vec::new(),
-            revisits: BTreeMap::new(),
-            seed,
-        }
-    }
+/// The state of a run.
+///
+/// ```
+/// use orchestra_core::{Context, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let machine = Machine::start(pipeline, Context::new(), 7, &mut Vec::new());
+/// let state = machine.state();
+/// assert!(!state.totals.finished);
+/// assert_eq!(state.main.path.len(), 1);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct State {
+    /// The main line; branches are within it.
+    pub main: Line,
+    /// What all lines count together.
+    pub totals: Totals,
 }

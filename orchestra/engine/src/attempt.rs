@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use orchestra_core::{EffectId, Outcome};
 use orchestra_graph::Stage;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Sleep;
 use crate::handler::HandlerFuture;
 use crate::resolve::Resolved;
 use crate::run::Run;
 use crate::stage::StageContext;
+use crate::steering::Active;
 
 /// How long a cancelled handler that ends itself is waited for; tools are killed after two seconds at the latest.
 const END_GRACE: Duration = Duration::from_secs(5);
@@ -26,6 +28,7 @@ pub(crate) struct Attempt<'h> {
     span: tracing::Span,
     timeout: Option<Duration>,
     started: Duration,
+    _active: Option<Active>,
 }
 
 /// What came of an attempt that had to be waited for.
@@ -34,17 +37,8 @@ pub(crate) enum Ended {
     Outcome(Outcome),
     /// It took longer than the stage's `timeout`.
     TimedOut(Duration),
-    /// Somebody ended the run.
+    /// It is not wanted any more.
     Cancelled,
-    /// The run took longer than it may.
-    TimeUp(Duration),
-}
-
-/// How long the run may take, and when it began.
-#[derive(Clone, Copy)]
-pub(crate) struct RunLimit {
-    pub(crate) limit: Option<Duration>,
-    pub(crate) began: Duration,
 }
 
 impl<'h> Attempt<'h> {
@@ -68,6 +62,7 @@ impl<'h> Attempt<'h> {
             Some(_) => run.settings.clock.elapsed(),
             None => Duration::ZERO,
         };
+        let active = context.active();
         let call = {
             let _entered = span.enter();
             catch_unwind(AssertUnwindSafe(|| resolved.handler.run(context)))
@@ -80,6 +75,7 @@ impl<'h> Attempt<'h> {
                 span,
                 timeout,
                 started,
+                _active: active,
             }),
             Err(panic) => Err(Box::new(panicked(&*panic))),
         }
@@ -96,23 +92,19 @@ impl<'h> Attempt<'h> {
     }
 
     /// Waits until the attempt ends, or must.
-    pub(crate) async fn wait(&mut self, run: &Run, limit: RunLimit) -> Ended {
+    pub(crate) async fn wait(&mut self, run: &Run, cancelled: &CancellationToken) -> Ended {
         let clock = &run.settings.clock;
-        let timer = |limit: Option<Duration>, since: Duration| {
-            limit.map(|limit| clock.sleep(limit.saturating_sub(clock.elapsed().saturating_sub(since))))
-        };
         let timeout = self.timeout;
-        let mut stage_timer = timer(timeout, self.started);
-        let mut run_timer = timer(limit.limit, limit.began);
+        let mut timer = timeout
+            .map(|timeout| clock.sleep(timeout.saturating_sub(clock.elapsed().saturating_sub(self.started))));
         let ended = tokio::select! {
             biased;
             outcome = poll_fn(|cx| self.poll(cx)) => Ended::Outcome(outcome),
-            () = run.stop.wait() => Ended::Cancelled,
-            () = poll_fn(|cx| ring(&mut run_timer, cx)) => Ended::TimeUp(limit.limit.unwrap_or_default()),
-            () = poll_fn(|cx| ring(&mut stage_timer, cx)) => Ended::TimedOut(timeout.unwrap_or_default()),
+            () = cancelled.cancelled() => Ended::Cancelled,
+            () = poll_fn(|cx| ring(&mut timer, cx)) => Ended::TimedOut(timeout.unwrap_or_default()),
         };
         if self.resolved.ends_itself && !matches!(ended, Ended::Outcome(_)) {
-            run.release_token(self.id, true);
+            run.release_token(&self.id, true);
             let patience = clock.sleep(END_GRACE);
             tokio::select! {
                 _ = poll_fn(|cx| self.poll(cx)) => {}
@@ -126,13 +118,13 @@ impl<'h> Attempt<'h> {
     pub(crate) fn end(self, run: &Run, cut_short: bool) -> Result<(), Box<Outcome>> {
         let Attempt { future, id, .. } = self;
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
-        run.release_token(id, cut_short);
+        run.release_token(&id, cut_short);
         dropped.map_err(|panic| Box::new(panicked(&*panic)))
     }
 }
 
 /// Rings when the timer does; no timer never rings.
-fn ring(timer: &mut Option<Sleep>, cx: &mut TaskContext<'_>) -> Poll<()> {
+pub(crate) fn ring(timer: &mut Option<Sleep>, cx: &mut TaskContext<'_>) -> Poll<()> {
     match timer {
         Some(timer) => timer.as_mut().poll(cx),
         None => Poll::Pending,

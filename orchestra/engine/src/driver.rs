@@ -1,42 +1,55 @@
 //! The driver: does what the machine says, one task a run, and tells it what came of it.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use orchestra_core::{Context, Effect, EffectId, Event, Machine, Observation, Outcome, RunFailure};
-use orchestra_graph::{NodeIndex, Role, format_duration};
+use orchestra_core::{
+    Answer, Context, Effect, EffectId, Event, Machine, Outcome, Question, Reply, RunFailure,
+};
+use orchestra_graph::{NodeIndex, format_duration};
 
-use crate::attempt::{Attempt, Ended, RunLimit};
+use crate::attempt::{Attempt, Ended, ring};
+use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
-use crate::clock::Timestamp;
+use crate::clock::{Sleep, Timestamp};
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::interview::InterviewError;
+use crate::pending::{Done, Pending};
 use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::stage::StageContext;
 use crate::store::{Checkpoint, RunStore, StageFile, StoreError};
+use crate::tell::Began;
 
-/// How many stages may end without waiting before other tasks get their turn.
-const STAGES_A_TURN: u32 = 64;
+/// How many effects may be done without waiting before other tasks get their turn.
+const EFFECTS_A_TURN: u32 = 64;
 
 pub(crate) struct Driver {
-    run: Arc<Run>,
-    machine: Machine,
-    effects: Vec<Effect>,
-    limit: RunLimit,
-    stage_began: Duration,
+    pub(crate) run: Arc<Run>,
+    pub(crate) machine: Machine,
+    /// What the machine said, and nobody was told yet.
+    pub(crate) effects: Vec<Effect>,
+    /// What is to be done, in order.
+    pub(crate) actions: VecDeque<Effect>,
+    limit: Option<Duration>,
+    began: Duration,
+    /// Whether the machine wants to know the time.
+    timed: bool,
+    pub(crate) stages_began: Began,
     /// The time of what is told now: one look at the clock for all that happens at once.
     now: Timestamp,
-    elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 /// Why the driver must wait.
-enum Pause<'h> {
-    /// For a stage.
-    Stage(Attempt<'h>),
+enum Pause {
+    /// For something that is under way.
+    Wait,
     /// For the disk.
     Checkpoint(NodeIndex),
     /// For other tasks, out of courtesy.
@@ -45,18 +58,31 @@ enum Pause<'h> {
     End(Result<Option<RunFailure>, StoreError>),
 }
 
+/// What ends a wait.
+enum Woken<'h> {
+    /// An answer came from outside.
+    Answer,
+    /// Something is over.
+    Done(Done<'h>, bool),
+    /// Somebody wants the run to end.
+    Stop,
+    /// The run takes too long.
+    TimeUp(Duration),
+}
+
 impl Driver {
     /// A driver; in a box, because a task moves what it holds more than once.
     pub(crate) fn new(run: Arc<Run>, machine: Machine, max_time: Option<Duration>) -> Box<Driver> {
+        let timed = run.pipeline.nodes.iter().any(|row| row.fan_out.is_some());
         Box::new(Driver {
             run,
             machine,
             effects: Vec::with_capacity(2),
-            limit: RunLimit {
-                limit: max_time,
-                began: Duration::ZERO,
-            },
-            stage_began: Duration::ZERO,
+            actions: VecDeque::with_capacity(2),
+            limit: max_time,
+            began: Duration::ZERO,
+            timed,
+            stages_began: Began::default(),
             now: Timestamp::from_millis(0),
             elapsed: Duration::ZERO,
         })
@@ -65,7 +91,7 @@ impl Driver {
     /// Runs to the end.
     pub(crate) async fn drive(mut self: Box<Self>, handlers: Handlers) -> Result<RunResult, RunError> {
         self.look_at_the_clock();
-        self.limit.began = self.elapsed;
+        self.began = self.elapsed;
         if self.run.sink.wanted() {
             let pipeline = &self.run.pipeline;
             self.emit(EventKind::PipelineStarted {
@@ -73,7 +99,8 @@ impl Driver {
                 goal: pipeline.goal().to_owned(),
             });
         }
-        let ended = self.stages(&handlers).await;
+        let run = self.run.clone();
+        let ended = self.stages(&run, &handlers).await;
         drop(handlers);
         self.look_at_the_clock();
         let ended = match ended {
@@ -87,26 +114,35 @@ impl Driver {
         self.conclude(ended)
     }
 
-    fn look_at_the_clock(&mut self) {
+    pub(crate) fn look_at_the_clock(&mut self) {
         let clock = &self.run.settings.clock;
         self.now = clock.now();
         self.elapsed = clock.elapsed();
     }
 
-    fn emit(&self, kind: EventKind) {
+    pub(crate) fn emit(&self, kind: EventKind) {
         self.run.emit_at(self.now, kind);
     }
 
     /// Stage after stage, until the machine says how the run ended.
-    async fn stages(&mut self, handlers: &Handlers) -> Result<Option<RunFailure>, StoreError> {
-        self.machine.observe(self.run.sink.wanted());
+    async fn stages<'h>(
+        &mut self,
+        run: &'h Run,
+        handlers: &'h Handlers,
+    ) -> Result<Option<RunFailure>, StoreError> {
+        let clock = &run.settings.clock;
+        let mut timer = self.limit.map(|limit| clock.sleep(limit));
+        let mut pending = Pending::default();
+        self.machine.observe(run.sink.wanted());
         self.machine.begin(&mut self.effects);
-        loop {
-            match poll_fn(|cx| Poll::Ready(self.go(handlers, cx))).await {
-                Pause::Stage(mut attempt) => {
-                    let ended = attempt.wait(&self.run, self.limit).await;
-                    self.ended(attempt, ended);
-                }
+        let ended = loop {
+            match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
+                Pause::Wait => match self.wait(run, &mut pending, &mut timer).await {
+                    Woken::Answer => {}
+                    Woken::Done(done, cancelled) => self.done(done, cancelled),
+                    Woken::Stop => self.cancelled(),
+                    Woken::TimeUp(limit) => self.tell_machine(Event::TimeUp { limit }),
+                },
                 Pause::Checkpoint(node) => {
                     self.checkpoint(None).await?;
                     self.look_at_the_clock();
@@ -114,58 +150,140 @@ impl Driver {
                     self.emit(EventKind::CheckpointSaved { node });
                 }
                 Pause::Turn => tokio::task::yield_now().await,
-                Pause::End(ended) => return ended,
+                Pause::End(ended) => break ended,
             }
+        };
+        // What was cancelled is over before the run is: no process outlives it.
+        while pending.is_ending() {
+            let (done, _) = poll_fn(|cx| pending.poll(cx)).await;
+            self.done(done, true);
+        }
+        ended
+    }
+
+    /// Waits until something happens.
+    async fn wait<'h>(&self, run: &Run, pending: &mut Pending<'h>, timer: &mut Option<Sleep>) -> Woken<'h> {
+        // A run that is being ended waits only for what it has cancelled.
+        let open = !self.machine.state().totals.finished;
+        tokio::select! {
+            biased;
+            () = run.questions.answered(), if open => Woken::Answer,
+            (done, cancelled) = poll_fn(|cx| pending.poll(cx)) => Woken::Done(done, cancelled),
+            () = run.stop.wait(), if open => Woken::Stop,
+            () = poll_fn(|cx| ring(timer, cx)), if open => Woken::TimeUp(self.limit.unwrap_or_default()),
         }
     }
 
     /// Goes on as far as it can without waiting. This is the hot path: no stage that is done at once leaves it.
-    fn go<'h>(&mut self, handlers: &'h Handlers, cx: &mut TaskContext<'_>) -> Pause<'h> {
-        for _ in 0..STAGES_A_TURN {
-            if let Some(failure) = self.run.take_failure() {
+    fn go<'h>(
+        &mut self,
+        run: &'h Run,
+        handlers: &'h Handlers,
+        pending: &mut Pending<'h>,
+        cx: &mut TaskContext<'_>,
+    ) -> Pause {
+        for _ in 0..EFFECTS_A_TURN {
+            if let Some(failure) = run.take_failure() {
                 return Pause::End(Err(failure));
             }
-            let next = match self.tell_all() {
-                Ok(next) => next,
+            match self.tell_all() {
+                Ok(None) => {}
+                Ok(Some(node)) => return Pause::Checkpoint(node),
                 Err(failure) => return Pause::End(Err(failure)),
-            };
-            let (id, context) = match next {
-                Next::Stage(id, context) => (id, context),
-                Next::Checkpoint(node) => return Pause::Checkpoint(node),
-                Next::End(failure) => return Pause::End(Ok(failure)),
-            };
-            if self.run.stop.requested() {
-                self.cancelled();
-                continue;
             }
-            if let Some(limit) = self.out_of_time() {
-                self.machine.on(Event::TimeUp { limit }, &mut self.effects);
-                continue;
+            // Answers come before the timers that would make them late.
+            while let Some((id, answer)) = run.questions.take() {
+                self.tell_machine(Event::Answered { id, answer });
             }
-            let mut attempt = match self.begin(handlers, id, context) {
-                Ok(Ok(attempt)) => attempt,
-                Ok(Err(outcome)) => {
-                    self.finished(id, *outcome);
+            let stage = matches!(self.actions.front(), Some(Effect::RunNode { .. }));
+            // What was cancelled may still write where the next stage reads.
+            let blocked = stage && pending.is_ending();
+            let Some(action) = self.actions.pop_front_if(|_| !blocked) else {
+                if !self.effects.is_empty() {
                     continue;
                 }
-                Err(failure) => return Pause::End(Err(failure)),
+                match pending.poll(cx) {
+                    Poll::Ready((done, cancelled)) => self.done(done, cancelled),
+                    Poll::Pending if pending.is_empty() && !run.questions.are_open() => {
+                        return Pause::End(Ok(Some(stalled())));
+                    }
+                    Poll::Pending => return Pause::Wait,
+                }
+                continue;
             };
-            match attempt.poll(cx) {
-                Poll::Ready(outcome) => self.ended(attempt, Ended::Outcome(outcome)),
-                Poll::Pending => return Pause::Stage(attempt),
+            match action {
+                Effect::RunNode { id, context } => {
+                    if let Err(failure) = self.run_node(run, handlers, pending, cx, id, context) {
+                        return Pause::End(Err(failure));
+                    }
+                }
+                Effect::StartTimer { id, delay } => pending.timer(run, id, delay),
+                Effect::AskHuman { id, question } => self.ask(run, pending, id, *question),
+                Effect::CancelEffect { id } => {
+                    run.questions.close(&id);
+                    pending.cancel(&id);
+                }
+                Effect::Restart { restart, .. } => {
+                    if let Err(failure) = run.restarted(restart) {
+                        return Pause::End(Err(failure));
+                    }
+                }
+                Effect::Finish { failure } => return Pause::End(Ok(failure)),
+                _ => {}
             }
         }
         Pause::Turn
     }
 
+    /// Tells the machine what happened; before, how late it is, where that counts.
+    fn tell_machine(&mut self, event: Event) {
+        self.machine.observe(self.run.sink.wanted());
+        if self.timed {
+            let elapsed = self.run.settings.clock.elapsed().saturating_sub(self.began);
+            self.machine.on(Event::Tick { elapsed }, &mut self.effects);
+        }
+        self.machine.on(event, &mut self.effects);
+    }
+
     /// The limit of a run that takes too long without ever waiting for a stage.
     fn out_of_time(&self) -> Option<Duration> {
-        let limit = self.limit.limit?;
-        let taken = self.run.settings.clock.elapsed().saturating_sub(self.limit.began);
+        let limit = self.limit?;
+        let taken = self.run.settings.clock.elapsed().saturating_sub(self.began);
         (taken >= limit).then_some(limit)
     }
 
-    /// Starts an attempt of a stage.
+    /// Starts an attempt of a stage, and ends it where it is done at once.
+    fn run_node<'h>(
+        &mut self,
+        run: &'h Run,
+        handlers: &'h Handlers,
+        pending: &mut Pending<'h>,
+        cx: &mut TaskContext<'_>,
+        id: EffectId,
+        context: Context,
+    ) -> Result<(), StoreError> {
+        if run.stop.requested() {
+            self.cancelled();
+            return Ok(());
+        }
+        if let Some(limit) = self.out_of_time() {
+            self.tell_machine(Event::TimeUp { limit });
+            return Ok(());
+        }
+        let mut attempt = match self.begin(handlers, id.clone(), context)? {
+            Ok(attempt) => attempt,
+            Err(outcome) => {
+                self.finished(id, *outcome);
+                return Ok(());
+            }
+        };
+        match attempt.poll(cx) {
+            Poll::Ready(outcome) => self.ended(attempt, Ended::Outcome(outcome)),
+            Poll::Pending => pending.stage(run, attempt),
+        }
+        Ok(())
+    }
+
     fn begin<'h>(
         &self,
         handlers: &'h Handlers,
@@ -175,169 +293,133 @@ impl Driver {
         let run = &self.run;
         let stage = run.pipeline.stage(id.node);
         if let Some(files) = run.present_files() {
-            files.stage(stage.id(), id.visit)?;
+            let place = run.place(&id);
+            files.stage(place.as_ref(), id.visit)?;
             // A status that the attempt did not write itself would speak for it.
-            files.remove(stage.id(), StageFile::Status)?;
+            files.remove(place.as_ref(), StageFile::Status)?;
         }
         let Some(resolved) = handlers.of(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let context = StageContext::new(run.clone(), id, context);
+        let context = StageContext::new(run.clone(), id.clone(), context);
         Ok(Attempt::begin(run, resolved, stage, id, context))
+    }
+
+    /// Asks a person, and lets others answer too.
+    fn ask<'h>(&mut self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
+        if let Some(script) = &run.settings.script
+            && let Some(said) = script.turn(&question.node, || run.next_turn(id.node))
+        {
+            let event = match answer_of(said) {
+                Some(answer) => match question.accept(&answer) {
+                    Err(refused) if answer.reply != Reply::Skipped => Some(Event::NodeFinished {
+                        id: id.clone(),
+                        outcome: Outcome::fail_terminal(format!("the script's answer is refused: {refused}")),
+                    }),
+                    _ => Some(Event::Answered {
+                        id: id.clone(),
+                        answer,
+                    }),
+                },
+                None if question.timeout.is_some() => None,
+                None => Some(Event::Unanswerable {
+                    id: id.clone(),
+                    reason: "the script leaves it unanswered, and it has no time-out".to_owned(),
+                }),
+            };
+            match event {
+                Some(event) => self.tell_machine(event),
+                None => run.questions.open(id, question),
+            }
+            return;
+        }
+        run.questions.open(id.clone(), question.clone());
+        if let Some(interviewer) = &run.settings.interviewer {
+            pending.question(interviewer, id, question);
+        }
+    }
+
+    /// Tells the machine what is over.
+    fn done(&mut self, done: Done<'_>, cancelled: bool) {
+        match done {
+            Done::Stage(attempt, ended) if !cancelled => self.ended(*attempt, ended),
+            Done::Stage(attempt, _) => {
+                // It is not wanted any more, so it does not matter how its destructor ended.
+                let _ = attempt.end(&self.run, true);
+            }
+            Done::Timer(id) if !cancelled => {
+                // An answer that was taken is on its way, however late it is.
+                if !self.run.questions.is_answered(&id) {
+                    self.run.questions.close(&id);
+                    self.tell_machine(Event::TimerFired { id });
+                }
+            }
+            Done::Question(id, answer) if !cancelled => self.answered(id, answer),
+            Done::Timer(_) | Done::Question(..) | Done::Dropped(_) => {}
+        }
+    }
+
+    fn answered(&mut self, id: EffectId, answer: Result<Answer, InterviewError>) {
+        // Somebody else was faster.
+        if !self.run.questions.claim(&id) {
+            return;
+        }
+        let event = match answer {
+            Ok(answer) => Event::Answered { id, answer },
+            Err(InterviewError::Unavailable { reason }) => Event::Unanswerable { id, reason },
+            Err(InterviewError::Failed {
+                ref reason, category, ..
+            }) => {
+                let mut outcome = Outcome::fail(reason);
+                outcome.failure_category = category;
+                Event::NodeFinished { id, outcome }
+            }
+        };
+        self.tell_machine(event);
     }
 
     /// Tells the machine what came of an attempt.
     fn ended(&mut self, attempt: Attempt<'_>, ended: Ended) {
-        let (id, heeds_status) = (attempt.id, attempt.resolved.heeds_status);
+        let (id, heeds_status) = (attempt.id.clone(), attempt.resolved.heeds_status);
         let dropped = attempt.end(&self.run, !matches!(ended, Ended::Outcome(_)));
         match (ended, dropped) {
             (Ended::Outcome(outcome), Ok(())) if heeds_status || !self.run.has_files() => {
                 self.finished(id, outcome);
             }
             (Ended::Outcome(outcome), Ok(())) => {
-                let outcome = self.heed_status(id, outcome);
+                let outcome = self.heed_status(&id, outcome);
                 self.finished(id, outcome);
             }
             (Ended::Outcome(_), Err(outcome)) => self.finished(id, *outcome),
             (Ended::TimedOut(limit), _) => {
-                self.finished(
-                    id,
-                    Outcome::fail(format!("timed out after {}", format_duration(limit))),
-                );
+                let outcome = Outcome::fail(format!("timed out after {}", format_duration(limit)));
+                self.finished(id, outcome.with_code("timeout"));
             }
-            (Ended::Cancelled, _) => self.cancelled(),
-            (Ended::TimeUp(limit), _) => self.machine.on(Event::TimeUp { limit }, &mut self.effects),
+            (Ended::Cancelled, _) => {}
         }
     }
 
     fn finished(&mut self, id: EffectId, outcome: Outcome) {
-        self.machine.observe(self.run.sink.wanted());
-        self.machine
-            .on(Event::NodeFinished { id, outcome }, &mut self.effects);
+        self.tell_machine(Event::NodeFinished { id, outcome });
     }
 
     fn cancelled(&mut self) {
         let reason = self.run.stop.reason();
-        self.machine
-            .on(Event::CancelRequested { reason }, &mut self.effects);
+        self.tell_machine(Event::CancelRequested { reason });
     }
 
     /// What a handler's outcome is where the stage wrote a status of its own (rule D8).
-    fn heed_status(&self, id: EffectId, outcome: Outcome) -> Outcome {
+    fn heed_status(&self, id: &EffectId, outcome: Outcome) -> Outcome {
         let Some(files) = self.run.present_files().filter(|_| outcome.status.is_success()) else {
             return outcome;
         };
-        match status::read(&*files, self.run.pipeline.stage(id.node)) {
+        let stage = self.run.pipeline.stage(id.node);
+        match status::read(&*files, self.run.place(id).as_ref(), stage) {
             Ok(None) => outcome,
             Ok(Some(written)) => status::merge(outcome, written),
             Err(problem) => Outcome::fail(problem),
         }
-    }
-
-    /// Tells what the machine did, up to where the disk must be waited for, and finds what it wants.
-    fn tell_all(&mut self) -> Result<Next, StoreError> {
-        if !self
-            .effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Observe(_)))
-        {
-            return Ok(next_of(self.effects.drain(..)));
-        }
-        self.look_at_the_clock();
-        let mut effects = std::mem::take(&mut self.effects);
-        let last_ended = match &self.run.store {
-            Some(_) => effects.iter().rposition(has_ended),
-            None => None,
-        };
-        if let Some(last_ended) = last_ended {
-            self.effects = effects.split_off(last_ended + 1);
-        }
-        let mut saved = None;
-        let mut next = None;
-        for effect in effects.drain(..) {
-            match effect {
-                Effect::Observe(observation) => saved = self.tell(observation)?.or(saved),
-                Effect::RunNode { id, context } => next = Some(Next::Stage(id, context)),
-                Effect::Finish { failure } => next = Some(Next::End(failure)),
-                _ => {}
-            }
-        }
-        match (last_ended, saved) {
-            (Some(_), Some(node)) => Ok(Next::Checkpoint(node)),
-            _ => {
-                // The list keeps its room for the next turn.
-                self.effects = effects;
-                Ok(next.unwrap_or_else(|| Next::End(Some(stalled()))))
-            }
-        }
-    }
-
-    /// Turns an observation into an event; gives the node if a stage has ended.
-    fn tell(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
-        let run = &self.run;
-        match observation {
-            Observation::StageStarted { id, index } => {
-                self.stage_began = self.elapsed;
-                self.emit(EventKind::StageStarted {
-                    node: run.name(id.node),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                });
-                Ok(None)
-            }
-            Observation::StageCompleted { id, index, outcome } => {
-                self.keep_status(id, &outcome)?;
-                self.emit(EventKind::StageCompleted {
-                    node: run.name(id.node),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                    outcome: outcome.status,
-                    preferred_label: outcome.preferred_label,
-                    notes: outcome.notes,
-                    duration: self.elapsed.saturating_sub(self.stage_began),
-                });
-                Ok(Some(id.node))
-            }
-            Observation::StageFailed {
-                id,
-                index,
-                outcome,
-                will_retry,
-            } => {
-                self.keep_status(id, &outcome)?;
-                self.emit(EventKind::StageFailed {
-                    node: run.name(id.node),
-                    index,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                    error: outcome.failure_reason.unwrap_or_default(),
-                    will_retry,
-                    duration: self.elapsed.saturating_sub(self.stage_began),
-                });
-                Ok(Some(id.node))
-            }
-            Observation::Routed { from, decision } => {
-                self.emit(EventKind::of_decision(&run.pipeline, from, decision));
-                Ok(None)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
-    fn keep_status(&self, id: EffectId, outcome: &Outcome) -> Result<(), StoreError> {
-        let stage = self.run.pipeline.stage(id.node);
-        let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
-            return Ok(());
-        };
-        // No handler opened the folder of a stage that the core decides.
-        if stage.row().role != Role::Work {
-            store.stage(stage.id(), id.visit)?;
-        }
-        store.write(stage.id(), StageFile::Status, &status::write(outcome))
     }
 
     /// Replaces the checkpoint; `ended` says how, where the run has. It waits in a box, so that a run that keeps
@@ -366,13 +448,13 @@ impl Driver {
         // The last event may be what cannot be written; it is told all the same.
         let ended = first_failure(ended, &self.run);
         if self.run.sink.wanted() {
-            self.emit(end_event(&ended, self.duration()));
+            self.emit(EventKind::of_end(&ended, self.duration()));
         }
         first_failure(ended, &self.run)
     }
 
     fn duration(&self) -> Duration {
-        self.elapsed.saturating_sub(self.limit.began)
+        self.elapsed.saturating_sub(self.began)
     }
 
     /// Makes the result.
@@ -381,7 +463,7 @@ impl Driver {
         ended: Result<Option<RunFailure>, StoreError>,
     ) -> Result<RunResult, RunError> {
         let duration = self.duration();
-        let run = self.run;
+        let (run, now) = (self.run, self.now);
         run.close();
         match ended {
             Ok(failure) => Ok(RunResult::new(
@@ -389,6 +471,7 @@ impl Driver {
                 run.pipeline.clone(),
                 self.machine.into_state(),
                 failure,
+                now,
                 duration,
                 run.run_dir().map(std::path::Path::to_owned),
             )),
@@ -400,39 +483,11 @@ impl Driver {
     }
 }
 
-/// What the machine wants next.
-enum Next {
-    Stage(EffectId, Context),
-    Checkpoint(NodeIndex),
-    End(Option<RunFailure>),
-}
-
-/// What the machine wants, where nobody wants to know what it did.
-fn next_of(effects: impl Iterator<Item = Effect>) -> Next {
-    let mut next = None;
-    for effect in effects {
-        match effect {
-            Effect::RunNode { id, context } => next = Some(Next::Stage(id, context)),
-            Effect::Finish { failure } => next = Some(Next::End(failure)),
-            // What an attempt started ended with its future.
-            _ => {}
-        }
-    }
-    next.unwrap_or_else(|| Next::End(Some(stalled())))
-}
-
 /// What stands for the end of a run whose machine wants nothing; that would be a fault of the machine.
 fn stalled() -> RunFailure {
     RunFailure::Cancelled {
         reason: "the run has nothing left to do".to_owned(),
     }
-}
-
-fn has_ended(effect: &Effect) -> bool {
-    matches!(
-        effect,
-        Effect::Observe(Observation::StageCompleted { .. } | Observation::StageFailed { .. })
-    )
 }
 
 fn first_failure(
@@ -442,29 +497,6 @@ fn first_failure(
     match (ended, run.take_failure()) {
         (Ok(_), Some(failure)) => Err(failure),
         (ended, _) => ended,
-    }
-}
-
-fn end_event(ended: &Result<Option<RunFailure>, StoreError>, duration: Duration) -> EventKind {
-    match ended {
-        Ok(None) => EventKind::PipelineCompleted {
-            duration,
-            artifact_count: 0,
-        },
-        Ok(Some(RunFailure::Cancelled { reason })) => EventKind::PipelineCancelled {
-            reason: reason.clone(),
-            duration,
-        },
-        Ok(Some(failure)) => EventKind::PipelineFailed {
-            error: failure.to_string(),
-            failure: Some(failure.clone()),
-            duration,
-        },
-        Err(error) => EventKind::PipelineFailed {
-            error: error.to_string(),
-            failure: None,
-            duration,
-        },
     }
 }
 

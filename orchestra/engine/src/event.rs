@@ -4,12 +4,15 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use orchestra_core::{RunFailure, SharedPipeline, Status};
-use orchestra_graph::{Decision, Next, NodeIndex, Rule};
+use orchestra_core::{
+    AnsweredBy, BranchStatus, FailureCategory, Question, RunFailure, SharedPipeline, Status,
+};
+use orchestra_graph::{Decision, Next, NodeIndex, Rule, Tested};
 use serde::{Serialize, Serializer};
 
 use crate::clock::Timestamp;
 use crate::id::RunId;
+use crate::store::StoreError;
 
 /// The version of the form in which events are written.
 const SCHEMA: &str = "orchestra.event/1";
@@ -148,7 +151,8 @@ impl Serialize for RunEvent {
     }
 }
 
-/// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog` and `PipelineCancelled` are added.
+/// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog`,
+/// `StageCancelled`, `GoalGateUnsatisfied`, `PipelineRestarted`, `PipelinePaused` and `PipelineCancelled` are added.
 ///
 /// ```
 /// use orchestra_engine::{Engine, EventKind};
@@ -195,10 +199,23 @@ pub enum EventKind {
         #[serde(rename = "duration_ms", serialize_with = "millis")]
         duration: Duration,
     },
+    /// The run waits for a person, and nobody can be asked.
+    PipelinePaused {
+        /// Why.
+        reason: String,
+        /// The gate that waits.
+        gate: String,
+        /// How long the run took so far; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
     /// A stage begins.
     StageStarted {
         /// The stage.
         node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
         /// How many stages began before it in the run.
         index: u64,
         /// Which visit of the node, from 1.
@@ -210,6 +227,9 @@ pub enum EventKind {
     StageCompleted {
         /// The stage.
         node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
         /// How many stages began before it in the run.
         index: u64,
         /// Which visit of the node, from 1.
@@ -232,6 +252,9 @@ pub enum EventKind {
     StageFailed {
         /// The stage.
         node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
         /// How many stages began before it in the run.
         index: u64,
         /// Which visit of the node, from 1.
@@ -240,11 +263,159 @@ pub enum EventKind {
         attempt: u32,
         /// Why.
         error: String,
+        /// Whether running it again may help.
+        category: FailureCategory,
         /// Whether it will be tried again.
         will_retry: bool,
         /// How long the attempt took; written as `duration_ms`.
         #[serde(rename = "duration_ms", serialize_with = "millis")]
         duration: Duration,
+    },
+    /// A stage will be tried again.
+    StageRetrying {
+        /// The stage.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Which attempt comes next, from 1.
+        attempt: u32,
+        /// How many attempts there may be.
+        max_attempts: u32,
+        /// How long is waited before; written as `delay_ms`.
+        #[serde(rename = "delay_ms", serialize_with = "millis")]
+        delay: Duration,
+    },
+    /// A stage was cut short, because it is not needed any more or the run ends.
+    StageCancelled {
+        /// The stage.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// How many stages began before it in the run.
+        index: u64,
+        /// Which visit of the node, from 1.
+        visit: u32,
+        /// Which attempt of the visit, from 1.
+        attempt: u32,
+        /// How long it had been going; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// A parallel block begins.
+    ParallelStarted {
+        /// The fan-out.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// How many branches it has.
+        branch_count: u32,
+        /// The conditions that chose them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tested: Vec<TestedCondition>,
+    },
+    /// A branch of a parallel block begins.
+    ParallelBranchStarted {
+        /// The branch, such as `fan#1:left`.
+        branch: String,
+        /// Its place among the branches, from 0.
+        index: u32,
+    },
+    /// A branch of a parallel block has ended.
+    ParallelBranchCompleted {
+        /// The branch.
+        branch: String,
+        /// Its place among the branches, from 0.
+        index: u32,
+        /// How it ended.
+        status: BranchStatus,
+        /// Whether it succeeded.
+        success: bool,
+        /// Why it failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// How long it took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// All branches of a parallel block have ended.
+    ParallelCompleted {
+        /// The fan-out.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// How many branches succeeded.
+        success_count: u32,
+        /// How many failed.
+        failure_count: u32,
+        /// How long the block took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// A person is asked.
+    InterviewStarted {
+        /// The gate.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The question.
+        question: Box<Question>,
+    },
+    /// A question was answered.
+    InterviewCompleted {
+        /// The gate.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// What was asked.
+        question: String,
+        /// The label of the option that was chosen, or the free text; `skipped` where nothing was.
+        answer: String,
+        /// Who answered.
+        answered_by: AnsweredBy,
+        /// How long it took; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// Nobody answered in time.
+    InterviewTimeout {
+        /// The gate.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// What was asked.
+        question: String,
+        /// The label of the default that is taken; `None` where the gate has none.
+        default: Option<String>,
+        /// How long was waited; written as `duration_ms`.
+        #[serde(rename = "duration_ms", serialize_with = "millis")]
+        duration: Duration,
+    },
+    /// A goal gate is unsatisfied, and sends the run back.
+    GoalGateUnsatisfied {
+        /// The gate.
+        gate: NodeName,
+        /// Where the run goes.
+        to: NodeName,
+        /// How often a gate has sent it back, this time included.
+        reroute: u32,
+    },
+    /// The run begins anew.
+    PipelineRestarted {
+        /// Where the edge comes from that restarts it.
+        from: NodeName,
+        /// Where the run begins.
+        to: NodeName,
+        /// How often the run was restarted, this time included.
+        restart: u32,
     },
     /// A stage says something.
     StageLog {
@@ -255,6 +426,9 @@ pub enum EventKind {
     },
     /// The way on was chosen, or there is none.
     EdgeSelected {
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
         /// The node whose edges were chosen from.
         from: NodeName,
         /// Where the run goes; `None` where no way leads on.
@@ -314,9 +488,21 @@ impl EventKind {
             EventKind::PipelineCompleted { .. } => "PipelineCompleted",
             EventKind::PipelineFailed { .. } => "PipelineFailed",
             EventKind::PipelineCancelled { .. } => "PipelineCancelled",
+            EventKind::PipelinePaused { .. } => "PipelinePaused",
             EventKind::StageStarted { .. } => "StageStarted",
             EventKind::StageCompleted { .. } => "StageCompleted",
             EventKind::StageFailed { .. } => "StageFailed",
+            EventKind::StageRetrying { .. } => "StageRetrying",
+            EventKind::StageCancelled { .. } => "StageCancelled",
+            EventKind::ParallelStarted { .. } => "ParallelStarted",
+            EventKind::ParallelBranchStarted { .. } => "ParallelBranchStarted",
+            EventKind::ParallelBranchCompleted { .. } => "ParallelBranchCompleted",
+            EventKind::ParallelCompleted { .. } => "ParallelCompleted",
+            EventKind::InterviewStarted { .. } => "InterviewStarted",
+            EventKind::InterviewCompleted { .. } => "InterviewCompleted",
+            EventKind::InterviewTimeout { .. } => "InterviewTimeout",
+            EventKind::GoalGateUnsatisfied { .. } => "GoalGateUnsatisfied",
+            EventKind::PipelineRestarted { .. } => "PipelineRestarted",
             EventKind::StageLog { .. } => "StageLog",
             EventKind::EdgeSelected { .. } => "EdgeSelected",
             EventKind::CheckpointSaved { .. } => "CheckpointSaved",
@@ -324,13 +510,29 @@ impl EventKind {
     }
 
     /// The event of a decision.
-    pub(crate) fn of_decision(pipeline: &SharedPipeline, from: NodeIndex, decision: Decision) -> EventKind {
+    pub(crate) fn of_decision(
+        pipeline: &SharedPipeline,
+        branch: Option<String>,
+        from: NodeIndex,
+        decision: Decision,
+    ) -> EventKind {
         let to = match decision.next {
             Next::Edge(edge) => Some(pipeline.edge(edge).to),
             Next::Jump(target) => Some(target),
             Next::End { .. } | Next::Fail(_) => None,
         };
-        let tested = decision.tested.into_iter().map(|tested| {
+        EventKind::EdgeSelected {
+            branch,
+            from: NodeName::new(pipeline, from),
+            to: to.map(|node| NodeName::new(pipeline, node)),
+            rule: decision.rule,
+            tested: EventKind::of_tests(pipeline, decision.tested),
+        }
+    }
+
+    /// The conditions that were tested for a decision.
+    pub(crate) fn of_tests(pipeline: &SharedPipeline, tested: Vec<Tested>) -> Vec<TestedCondition> {
+        let tested = tested.into_iter().map(|tested| {
             let edge = pipeline.edge(tested.edge);
             TestedCondition {
                 to: NodeName::new(pipeline, edge.to),
@@ -341,11 +543,35 @@ impl EventKind {
                 values: tested.values,
             }
         });
-        EventKind::EdgeSelected {
-            from: NodeName::new(pipeline, from),
-            to: to.map(|node| NodeName::new(pipeline, node)),
-            rule: decision.rule,
-            tested: tested.collect(),
+        tested.collect()
+    }
+
+    /// The event of a run's end.
+    pub(crate) fn of_end(ended: &Result<Option<RunFailure>, StoreError>, duration: Duration) -> EventKind {
+        match ended {
+            Ok(None) => EventKind::PipelineCompleted {
+                duration,
+                artifact_count: 0,
+            },
+            Ok(Some(RunFailure::Cancelled { reason })) => EventKind::PipelineCancelled {
+                reason: reason.clone(),
+                duration,
+            },
+            Ok(Some(failure @ RunFailure::WaitsForHuman { node, .. })) => EventKind::PipelinePaused {
+                reason: failure.to_string(),
+                gate: node.clone(),
+                duration,
+            },
+            Ok(Some(failure)) => EventKind::PipelineFailed {
+                error: failure.to_string(),
+                failure: Some(failure.clone()),
+                duration,
+            },
+            Err(error) => EventKind::PipelineFailed {
+                error: error.to_string(),
+                failure: None,
+                duration,
+            },
         }
     }
 }

@@ -5,9 +5,10 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
+use orchestra_core::{Answer, Question};
 use tokio::task::JoinHandle;
 
-use crate::error::RunError;
+use crate::error::{AnswerError, RunError};
 use crate::id::RunId;
 use crate::result::RunResult;
 use crate::run::Run;
@@ -48,6 +49,10 @@ impl RunHandle {
         }
     }
 
+    pub(crate) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
     /// The name of the run.
     pub fn id(&self) -> &RunId {
         &self.run.id
@@ -68,11 +73,24 @@ impl RunHandle {
         self.run.stop.request(reason.into());
     }
 
-    /// Something that can cancel the run while somebody else waits for it.
+    /// Something that can cancel the run, and answer its questions, while somebody else waits for it.
     pub fn canceller(&self) -> Canceller {
         Canceller {
             run: self.run.clone(),
         }
+    }
+
+    /// The questions that wait for an answer, oldest first.
+    pub fn questions(&self) -> Vec<Question> {
+        self.run.questions.list()
+    }
+
+    /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
+    ///
+    /// # Errors
+    /// No such question is open, or the answer is none that it offers; then it stays open.
+    pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
+        self.run.questions.answer(gate, answer)
     }
 
     /// Waits for the end. A pipeline that fails is a result, not an error.
@@ -110,7 +128,7 @@ impl fmt::Debug for RunHandle {
     }
 }
 
-/// Cancels a run; cheap to clone.
+/// Cancels a run, and answers its questions; cheap to clone.
 ///
 /// ```
 /// # use orchestra_engine::{Engine, RunStatus};
@@ -134,6 +152,19 @@ impl Canceller {
     /// Ends the run; the first reason stands. A run that has ended is not changed.
     pub fn cancel(&self, reason: impl Into<String>) {
         self.run.stop.request(reason.into());
+    }
+
+    /// The questions that wait for an answer, oldest first.
+    pub fn questions(&self) -> Vec<Question> {
+        self.run.questions.list()
+    }
+
+    /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
+    ///
+    /// # Errors
+    /// No such question is open, or the answer is none that it offers; then it stays open.
+    pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
+        self.run.questions.answer(gate, answer)
     }
 }
 

@@ -15,16 +15,22 @@ mod event;
 mod handle;
 mod handler;
 mod id;
+mod interview;
 mod needs;
 mod needs_text;
+mod pending;
 pub mod process;
+mod questions;
 mod registry;
 mod resolve;
 mod result;
 mod run;
+mod shared;
 mod sink;
 mod stage;
+mod steering;
 mod store;
+mod tell;
 
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
 #[doc(hidden)]
@@ -33,9 +39,11 @@ pub use builtin::backend::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
 pub use builtin::simulate::Script;
+#[doc(hidden)]
+pub use builtin::simulate::answer_of;
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use engine::{Engine, EngineBuilder, StartBuilder};
-pub use error::{BuildError, Refusal, Refusals, RunError, StartError};
+pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
 pub use event::{EventKind, NodeName, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
 pub use handler::{
@@ -43,15 +51,22 @@ pub use handler::{
     IntoOutcome, KindSpec, Kinds, Words,
 };
 pub use id::{InvalidRunId, RunId};
+pub use interview::{
+    AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer, RecordedAnswer,
+    Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer, ask_until_accepted,
+};
 #[doc(hidden)]
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
-    Context, FailureCategory, NodeOutcome, Outcome, RunFailure, SharedPipeline, Status,
+    Accepted, Answer, AnswerRefused, AnsweredBy, Context, FailureCategory, NodeOutcome, Outcome, Question,
+    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status,
 };
 pub use registry::Registry;
-pub use result::{Outcomes, Path, RunResult, RunStatus};
+pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use sink::EventStream;
 pub use stage::StageContext;
-pub use store::{Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StoreError};
+pub use store::{
+    Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StagePlace, StoreError,
+};
 pub use tokio_util::sync::CancellationToken;

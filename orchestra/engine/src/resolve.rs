@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
-use orchestra_graph::table::Constant;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
+use crate::builtin::{child, fan_in};
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
 use crate::needs::check_registry;
 use crate::registry::Registry;
+use crate::run::Origin;
 
 /// A handler as a run uses it.
 pub(crate) struct Resolved {
@@ -52,13 +53,64 @@ impl Handlers {
 pub(crate) fn resolve(
     settings: &Settings,
     pipeline: &SharedPipeline,
-    registry: &Registry,
+    origin: &Origin,
 ) -> Result<Handlers, Refusals> {
-    let found: Vec<Found> = pipeline
-        .kinds
-        .iter()
-        .map(|kind| find(settings, registry, kind))
-        .collect();
+    let found = find_all(settings, pipeline, &origin.registry);
+    let mut list = faults(settings, pipeline, &origin.registry, &found);
+    let descendants = child::descendants(settings, pipeline, &origin.registry);
+    for (child, registry) in &descendants {
+        list.extend(faults(
+            settings,
+            child,
+            registry,
+            &find_all(settings, child, registry),
+        ));
+    }
+    // A child is simulated by the script of its parent, which names other nodes too.
+    if let Some(script) = settings.script.as_ref().filter(|_| origin.depth == 0) {
+        let pipelines = || std::iter::once(pipeline).chain(descendants.iter().map(|(child, _)| child));
+        for node in script.nodes() {
+            if pipelines().any(|pipeline| pipeline.find(node).is_some()) {
+                continue;
+            }
+            let known = pipelines().flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id));
+            let near = Refusal::suggest(node, known);
+            list.push(Refusal {
+                code: "unknown_script_node",
+                file: Default::default(),
+                position: Default::default(),
+                message: format!(
+                    "the script names the node `{node}`, which the pipeline does not have{near}"
+                ),
+            });
+        }
+    }
+    if !list.is_empty() {
+        let pipeline = pipeline.name.to_string();
+        return Err(Refusals { pipeline, list });
+    }
+    let handlers = found.into_iter().map(|found| match found {
+        Found::Handler(handler) => Some(handler),
+        _ => None,
+    });
+    Ok(Handlers {
+        by_kind: handlers.collect(),
+    })
+}
+
+/// What is to be had for each kind of a pipeline.
+fn find_all(settings: &Settings, pipeline: &Pipeline, registry: &Registry) -> Vec<Found> {
+    let kinds = pipeline.kinds.iter();
+    kinds.map(|kind| find(settings, registry, kind)).collect()
+}
+
+/// What one pipeline asks for and does not get, in the order of its file.
+fn faults(
+    settings: &Settings,
+    pipeline: &SharedPipeline,
+    registry: &Arc<Registry>,
+    found: &[Found],
+) -> Vec<Refusal> {
     let mut list = Vec::new();
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
@@ -73,81 +125,28 @@ pub(crate) fn resolve(
         if let Some(found) = found.get(row.kind as usize)
             && needs_handler(stage)
         {
+            let found = if lacks_model(settings, registry, stage) {
+                &Found::NoBackend
+            } else {
+                found
+            };
             list.extend(refuse(pipeline, registry, stage, found));
-        }
-        if let Some(attribute) = asks_for_retries(pipeline, stage) {
-            let message = format!(
-                "node `{}` is to be retried (`{attribute}`), which this version does not do",
-                stage.id()
-            );
-            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
-        }
-        if stage.flag("goal_gate") {
-            let message = format!(
-                "node `{}` says `goal_gate=true`, which this version does not hold at the exit",
-                stage.id()
-            );
-            list.push(Refusal::at(pipeline, row.position, "not_provided", message));
-        }
-        for (_, edge) in stage.edges().filter(|(_, edge)| edge.loop_restart) {
-            let target = pipeline.stage(edge.to).id();
-            let message = format!(
-                "the edge `{}` -> `{target}` says `loop_restart=true`, which this version does not run",
-                stage.id()
-            );
-            list.push(Refusal::at(pipeline, edge.position, "not_provided", message));
+            list.extend(child::refuse(settings, pipeline, registry, stage));
         }
     }
-    if let Some(script) = &settings.script {
-        for node in script.nodes().filter(|node| pipeline.find(node).is_none()) {
-            let near = Refusal::suggest(node, pipeline.nodes.iter().map(|row| &*row.id));
-            list.push(Refusal {
-                code: "unknown_script_node",
-                file: Default::default(),
-                position: Default::default(),
-                message: format!(
-                    "the script names the node `{node}`, which the pipeline does not have{near}"
-                ),
-            });
-        }
+    for kind in registry.kinds().filter(|kind| is_the_cores(kind)) {
+        list.push(Refusal {
+            code: "reserved_kind",
+            file: Default::default(),
+            position: Default::default(),
+            message: format!(
+                "a handler of kind `{kind}` would never be called, because the engine itself runs such nodes; \
+                 give the handler, and the nodes that need it, a `type` of your own"
+            ),
+        });
     }
-    if !list.is_empty() {
-        list.sort_by_key(|refusal| refusal.position);
-        let pipeline = pipeline.name.to_string();
-        return Err(Refusals { pipeline, list });
-    }
-    let handlers = found.into_iter().map(|found| match found {
-        Found::Handler(handler) => Some(handler),
-        _ => None,
-    });
-    Ok(Handlers {
-        by_kind: handlers.collect(),
-    })
-}
-
-/// The attribute that gives a work stage more than one attempt (rules Y1, Y3).
-fn asks_for_retries(pipeline: &Pipeline, stage: Stage<'_>) -> Option<&'static str> {
-    if stage.row().role != Role::Work {
-        return None;
-    }
-    let policy = |value: Option<&Constant>| matches!(value, Some(Constant::String(name)) if name != "none");
-    match (
-        stage.attribute("max_retries"),
-        pipeline.attribute("default_max_retries"),
-    ) {
-        (Some(Constant::Integer(1..)), _) => Some("max_retries"),
-        (None, Some(Constant::Integer(1..))) => Some("default_max_retries"),
-        (None, _)
-            if policy(
-                stage
-                    .attribute("retry_policy")
-                    .or(pipeline.attribute("retry_policy")),
-            ) =>
-        {
-            Some("retry_policy")
-        }
-        _ => None,
-    }
+    list.sort_by_key(|refusal| refusal.position);
+    list
 }
 
 /// The core itself decides start, exit and routing nodes of the built-in kinds.
@@ -156,18 +155,38 @@ fn needs_handler(stage: Stage<'_>) -> bool {
         Role::Start => stage.kind() != kind::START,
         Role::Exit => stage.kind() != kind::EXIT,
         Role::Routing => false,
-        Role::Work => true,
+        Role::Work => !is_the_cores(stage.kind()),
     }
+}
+
+/// Whether the core itself runs nodes of a kind: it asks people and starts branches.
+fn is_the_cores(kind: &str) -> bool {
+    matches!(kind, kind::WAIT_HUMAN | kind::PARALLEL)
+}
+
+/// Whether a fan-in asks a model to choose, and there is none (rule P6).
+fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bool {
+    stage.kind() == kind::FAN_IN
+        && settings.codergen.is_none()
+        && settings.simulated.is_none()
+        && registry.get(kind::FAN_IN).is_none()
+        && fan_in::asks_a_model(stage)
 }
 
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
-    let provided = !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL);
+    let provided = !kind::BUILT_IN.contains(&kind)
+        || matches!(
+            kind,
+            kind::CODERGEN | kind::TOOL | kind::FAN_IN | kind::MANAGER_LOOP
+        );
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
             heeds_status: built_in,
-            ends_itself: built_in && kind == kind::TOOL && settings.simulated.is_none(),
+            ends_itself: built_in
+                && settings.simulated.is_none()
+                && matches!(kind, kind::TOOL | kind::MANAGER_LOOP | kind::SUBPIPELINE),
         })
     };
     match (&settings.simulated, own) {
@@ -179,6 +198,12 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
             None => Found::NoBackend,
         },
         (None, None) if kind == kind::TOOL => resolved(&settings.tool, true),
+        (None, None) if kind == kind::FAN_IN => resolved(&settings.fan_in, true),
+        (None, None) => match settings.runner_of_children(kind) {
+            Some(runner) => resolved(runner, true),
+            None if !provided => Found::NotProvided,
+            None => Found::Unknown,
+        },
         (_, None) if !provided => Found::NotProvided,
         _ => Found::Unknown,
     }

@@ -9,7 +9,8 @@ use orchestra_graph::NodeIndex;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::event::millis;
+use crate::clock::Timestamp;
+use crate::event::{NodeName, millis};
 use crate::id::RunId;
 use crate::store::RecordedOutcome;
 
@@ -29,6 +30,8 @@ pub enum RunStatus {
     Success,
     /// The run failed; the result says why.
     Fail,
+    /// The run waits for a person, and nobody can be asked.
+    Paused,
     /// Somebody ended the run.
     Cancelled,
 }
@@ -39,6 +42,7 @@ impl RunStatus {
         match failure {
             None => RunStatus::Success,
             Some(RunFailure::Cancelled { .. }) => RunStatus::Cancelled,
+            Some(RunFailure::WaitsForHuman { .. }) => RunStatus::Paused,
             Some(_) => RunStatus::Fail,
         }
     }
@@ -48,6 +52,7 @@ impl RunStatus {
         match self {
             RunStatus::Success => "success",
             RunStatus::Fail => "fail",
+            RunStatus::Paused => "paused",
             RunStatus::Cancelled => "cancelled",
         }
     }
@@ -88,6 +93,14 @@ pub struct RunResult {
     pub context: Context,
     /// The latest outcome of each node.
     pub outcomes: Outcomes,
+    /// The attempts that failed, in order, and why (rule Y7).
+    pub error_history: Vec<FailedAttempt>,
+    /// When the run failed; `None` where it did not.
+    pub failed_at: Option<Timestamp>,
+    /// The edges, and how often each was taken.
+    pub transitions: TransitionCounts,
+    /// How often the run was restarted (rule R9); the path is that of its last life.
+    pub restarts: u32,
     /// How long it took.
     pub duration: Duration,
     /// The run folder; `None` where nothing was kept.
@@ -100,21 +113,37 @@ impl RunResult {
         pipeline: SharedPipeline,
         state: State,
         failure: Option<RunFailure>,
+        ended: Timestamp,
         duration: Duration,
         run_dir: Option<PathBuf>,
     ) -> RunResult {
+        let State { main, totals, .. } = state;
+        let status = RunStatus::of(failure.as_ref());
+        let errors = main.errors.into_iter().map(|error| FailedAttempt {
+            node: NodeName::new(&pipeline, error.node),
+            visit: error.visit,
+            attempt: error.attempt,
+            reason: error.reason,
+        });
         RunResult {
             run_id,
-            status: RunStatus::of(failure.as_ref()),
+            status,
             failure,
             path: Path {
                 pipeline: pipeline.clone(),
-                nodes: state.path,
+                nodes: main.path,
             },
-            context: state.context,
+            context: main.context,
+            error_history: errors.collect(),
+            failed_at: (status == RunStatus::Fail).then_some(ended),
+            transitions: TransitionCounts {
+                pipeline: pipeline.clone(),
+                taken: totals.taken,
+            },
+            restarts: totals.restarts,
             outcomes: Outcomes {
                 pipeline,
-                outcomes: state.outcomes,
+                outcomes: main.outcomes,
             },
             duration,
             run_dir,
@@ -138,6 +167,10 @@ impl Serialize for RunResult {
             failure_reason: Option<String>,
             failure: Option<&'a RunFailure>,
             outcomes: &'a Outcomes,
+            error_history: &'a [FailedAttempt],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            failed_at: Option<Timestamp>,
+            restarts: u32,
             #[serde(serialize_with = "millis")]
             duration_ms: &'a Duration,
             run_dir: Option<String>,
@@ -151,6 +184,9 @@ impl Serialize for RunResult {
             failure_reason: self.failure.as_ref().map(RunFailure::to_string),
             failure: self.failure.as_ref(),
             outcomes: &self.outcomes,
+            error_history: &self.error_history,
+            failed_at: self.failed_at,
+            restarts: self.restarts,
             duration_ms: &self.duration,
             run_dir: run_dir.map(|folder| folder.to_string_lossy().into_owned()),
         }
@@ -268,19 +304,19 @@ impl Serialize for Path {
 #[derive(Clone)]
 pub struct Outcomes {
     pipeline: SharedPipeline,
-    outcomes: Vec<Option<NodeOutcome>>,
+    outcomes: orchestra_core::Outcomes,
 }
 
 impl Outcomes {
     /// The latest outcome of a node; `None` where it has none.
     pub fn get(&self, node: &str) -> Option<&NodeOutcome> {
-        self.outcomes.get(self.pipeline.find(node)?.at())?.as_ref()
+        self.outcomes.get(self.pipeline.find(node)?)
     }
 
     /// The nodes that have an outcome, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeOutcome)> {
-        let nodes = self.pipeline.nodes.iter().zip(&self.outcomes);
-        nodes.filter_map(|(row, outcome)| Some((&*row.id, outcome.as_ref()?)))
+        let outcomes = self.outcomes.iter();
+        outcomes.map(|(node, outcome)| (self.pipeline.stage(node).id(), outcome))
     }
 }
 
@@ -297,5 +333,123 @@ impl Serialize for Outcomes {
             map.serialize_entry(node, &RecordedOutcome::from(outcome))?;
         }
         map.end()
+    }
+}
+
+/// An attempt that failed (rule Y7).
+///
+/// ```
+/// # use orchestra_engine::{Engine, Outcome, Script};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> build -> exit; build [prompt=Build] }";
+/// # let pipeline = load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let script = Script::new().outcomes("build", [Outcome::fail("no compiler")]);
+/// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// let failed = &result.error_history[0];
+/// assert_eq!((&*failed.node, failed.attempt, failed.reason.as_str()), ("build", 1, "no compiler"));
+/// assert!(result.failed_at.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailedAttempt {
+    /// The stage.
+    pub node: NodeName,
+    /// Which visit of the node, from 1.
+    pub visit: u32,
+    /// Which attempt of the visit, from 1.
+    pub attempt: u32,
+    /// Why it failed.
+    pub reason: String,
+}
+
+/// The edges of a pipeline, and how often each was taken in a run, over all of its restarts.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let result = Engine::builder().build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// let taken: Vec<String> = result.transitions.iter().map(|edge| edge.to_string()).collect();
+/// assert_eq!(taken, ["start -> exit: 1"]);
+/// assert!(result.transitions.untaken().next().is_none());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct TransitionCounts {
+    pipeline: SharedPipeline,
+    taken: Vec<u32>,
+}
+
+impl TransitionCounts {
+    /// All edges, in the order of their nodes in the file.
+    pub fn iter(&self) -> impl Iterator<Item = TransitionCount<'_>> {
+        let edges = self.pipeline.edges.iter().zip(&self.taken);
+        edges.map(|(edge, taken)| TransitionCount {
+            from: self.pipeline.stage(edge.from).id(),
+            to: self.pipeline.stage(edge.to).id(),
+            label: &edge.label,
+            condition: self
+                .pipeline
+                .condition(edge)
+                .map_or("", |condition| &condition.text),
+            count: *taken,
+        })
+    }
+
+    /// The edges that were never taken.
+    pub fn untaken(&self) -> impl Iterator<Item = TransitionCount<'_>> {
+        self.iter().filter(|edge| edge.count == 0)
+    }
+
+    /// How often an edge between two nodes was taken; several edges between them are counted together.
+    pub fn between(&self, from: &str, to: &str) -> u64 {
+        let edges = self.iter().filter(|edge| edge.from == from && edge.to == to);
+        edges.map(|edge| u64::from(edge.count)).sum()
+    }
+}
+
+impl fmt::Debug for TransitionCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|edge| edge.to_string()))
+            .finish()
+    }
+}
+
+/// An edge, and how often it was taken.
+///
+/// ```
+/// use orchestra_engine::TransitionCount;
+/// let edge = TransitionCount { from: "test", to: "mend", label: "Broken", condition: "outcome=fail", count: 2 };
+/// assert_eq!(edge.to_string(), "test -> mend [Broken]: 2");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TransitionCount<'a> {
+    /// Where it comes from.
+    pub from: &'a str,
+    /// Where it leads.
+    pub to: &'a str,
+    /// Its label; may be empty.
+    pub label: &'a str,
+    /// Its condition; may be empty.
+    pub condition: &'a str,
+    /// How often it was taken.
+    pub count: u32,
+}
+
+impl fmt::Display for TransitionCount<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.from, self.to)?;
+        match (self.label, self.condition) {
+            ("", "") => {}
+            ("", condition) => write!(f, " [{condition}]")?,
+            (label, _) => write!(f, " [{label}]")?,
+        }
+        write!(f, ": {}", self.count)
     }
 }

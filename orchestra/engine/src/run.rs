@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orchestra_core::{EffectId, SharedPipeline};
-use orchestra_graph::NodeIndex;
+use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +13,12 @@ use crate::clock::Timestamp;
 use crate::engine::Settings;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
+use crate::questions::Questions;
+use crate::registry::Registry;
+use crate::shared::shared_nodes;
 use crate::sink::Sink;
-use crate::store::{RunStore, StoreError, TemporaryFolder};
+use crate::steering::ActiveStage;
+use crate::store::{RunStore, StagePlace, StoreError, TemporaryFolder};
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -24,6 +28,10 @@ pub(crate) struct Run {
     /// The run folder; `None` where nothing is kept.
     pub(crate) store: Option<Arc<dyn RunStore>>,
     pub(crate) stop: Stop,
+    pub(crate) questions: Questions,
+    /// For each node whether several branches may run it at once; nothing where none do.
+    shared: Box<[bool]>,
+    pub(crate) origin: Origin,
     own: Mutex<Own>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
@@ -31,6 +39,28 @@ pub(crate) struct Run {
     has_files: AtomicBool,
     /// Whether something could not be written.
     has_failed: AtomicBool,
+}
+
+/// What a run was started with, beside its pipeline; what the runs that its stages start are given in turn.
+#[derive(Default)]
+pub(crate) struct Origin {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) seed: u64,
+    /// In how many other runs this one runs.
+    pub(crate) depth: u32,
+    /// The folder in which its tools run; `None` for the program's own.
+    pub(crate) working_dir: Option<PathBuf>,
+    pub(crate) watched: Watched,
+}
+
+/// Whether somebody wants to know at which stages a run is.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) enum Watched {
+    #[default]
+    No,
+    Yes,
+    /// And may tell these stages something.
+    AndSteered,
 }
 
 /// What few stages need.
@@ -41,6 +71,23 @@ struct Own {
     failure: Option<StoreError>,
     /// How often each node was simulated.
     turns: Vec<(NodeIndex, usize)>,
+    /// The stages that run, in the order in which they began, where the run is watched.
+    active: Vec<Arc<ActiveStage>>,
+}
+
+/// Which files a stage has, with the name of its branch.
+pub(crate) struct Place<'r> {
+    node: &'r str,
+    branch: String,
+}
+
+impl Place<'_> {
+    pub(crate) fn as_ref(&self) -> StagePlace<'_> {
+        StagePlace {
+            node: self.node,
+            branch: &self.branch,
+        }
+    }
 }
 
 /// The wish that a run end.
@@ -85,8 +132,11 @@ impl Run {
         id: RunId,
         settings: Arc<Settings>,
         store: Option<Arc<dyn RunStore>>,
+        origin: Origin,
     ) -> Run {
         Run {
+            shared: shared_nodes(&pipeline),
+            questions: Questions::default(),
             pipeline,
             id,
             sink: Sink::new(settings.callbacks.clone()),
@@ -94,6 +144,7 @@ impl Run {
             has_files: AtomicBool::new(store.is_some()),
             store,
             stop: Stop::default(),
+            origin,
             own: Mutex::default(),
             has_tokens: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
@@ -152,30 +203,53 @@ impl Run {
         self.store.as_deref().map(RunStore::folder)
     }
 
-    pub(crate) fn stage_dir(&self, id: EffectId) -> Result<PathBuf, StoreError> {
-        let files = self.files()?;
-        files.stage(self.pipeline.stage(id.node).id(), id.visit)
+    pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
+        self.files()?.stage(self.place(id).as_ref(), id.visit)
+    }
+
+    /// Which files a stage has.
+    pub(crate) fn place(&self, id: &EffectId) -> Place<'_> {
+        let shared = self.shared.get(id.node.at()).copied().unwrap_or_default();
+        let branch = if shared && !id.branch.is_empty() {
+            let steps = id.branch.steps().iter();
+            let names: Vec<String> = steps.map(|step| branch_id(&self.pipeline, step.edge)).collect();
+            names.join(".")
+        } else {
+            String::new()
+        };
+        Place {
+            node: self.pipeline.stage(id.node).id(),
+            branch,
+        }
+    }
+
+    /// The run begins anew (rule R9).
+    pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        match self.present_files() {
+            Some(files) => files.restarted(restart),
+            None => Ok(()),
+        }
     }
 
     /// A token that is cancelled when this attempt is.
-    pub(crate) fn token(&self, id: EffectId) -> CancellationToken {
+    pub(crate) fn token(&self, id: &EffectId) -> CancellationToken {
         let mut own = lock(&self.own);
-        if let Some((_, token)) = own.tokens.iter().find(|(of, _)| *of == id) {
+        if let Some((_, token)) = own.tokens.iter().find(|(of, _)| of == id) {
             return token.clone();
         }
         let token = CancellationToken::new();
-        own.tokens.push((id, token.clone()));
+        own.tokens.push((id.clone(), token.clone()));
         self.has_tokens.store(true, Ordering::Release);
         token
     }
 
     /// Forgets the token of an attempt that has ended; one that was cut short is cancelled.
-    pub(crate) fn release_token(&self, id: EffectId, cancel: bool) {
+    pub(crate) fn release_token(&self, id: &EffectId, cancel: bool) {
         if !self.has_tokens.load(Ordering::Acquire) {
             return;
         }
         let mut own = lock(&self.own);
-        let Some(at) = own.tokens.iter().position(|(of, _)| *of == id) else {
+        let Some(at) = own.tokens.iter().position(|(of, _)| of == id) else {
             return;
         };
         let (_, token) = own.tokens.swap_remove(at);
@@ -212,6 +286,26 @@ impl Run {
                 0
             }
         }
+    }
+
+    /// Keeps a stage among those that run, where somebody may want to know.
+    pub(crate) fn activate(&self, id: &EffectId) -> Option<Arc<ActiveStage>> {
+        let folder = match self.origin.watched {
+            Watched::No => return None,
+            Watched::Yes => None,
+            // Now it is open for this visit; later another may have begun.
+            Watched::AndSteered => self.stage_dir(id).ok(),
+        };
+        let stage = Arc::new(ActiveStage::new(id, folder));
+        lock(&self.own).active.push(stage.clone());
+        Some(stage)
+    }
+
+    /// The stages that run, in the order in which they began; only a watched run knows.
+    pub(crate) fn active_stages(&self) -> Vec<Arc<ActiveStage>> {
+        let mut own = lock(&self.own);
+        own.active.retain(|stage| !stage.is_over());
+        own.active.clone()
     }
 
     /// Lets go of what only a running run needs.

@@ -4,14 +4,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_core::{Context, EffectId};
+use orchestra_core::{Answer, Context, EffectId, Question};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::EventKind;
 use crate::id::RunId;
-use crate::run::Run;
+use crate::interview::{InterviewError, ask_until_accepted};
+use crate::run::{Place, Run};
+use crate::steering::{Active, ActiveStage};
 use crate::store::StoreError;
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
@@ -29,11 +31,18 @@ pub struct StageContext {
     run: Arc<Run>,
     id: EffectId,
     context: Context,
+    active: Option<Arc<ActiveStage>>,
 }
 
 impl StageContext {
     pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context) -> StageContext {
-        StageContext { run, id, context }
+        let active = run.activate(&id);
+        StageContext {
+            run,
+            id,
+            context,
+            active,
+        }
     }
 
     /// The node, with its attributes.
@@ -76,6 +85,31 @@ impl StageContext {
         self.id.attempt
     }
 
+    /// Which of the attempts this is that the node may have, from 1, and how many those are at most (rule Y1).
+    pub fn attempts(&self) -> (u32, u32) {
+        (self.id.attempt, self.node().row().retry.attempts)
+    }
+
+    /// The branch of a parallel block in which the stage runs, such as `fan#1:left`; `None` on the main line.
+    pub fn branch(&self) -> Option<String> {
+        (!self.id.branch.is_empty()).then(|| self.id.branch.name(&self.run.pipeline))
+    }
+
+    /// Asks a person something, besides the gates of the pipeline (Attractor 6.1). An answer that the question does
+    /// not take is asked for again. The question's own time-out, if it has one, is for the handler to keep.
+    ///
+    /// # Errors
+    /// The engine has no interviewer, nobody can be asked, or the question could not be put.
+    pub async fn ask(&self, mut question: Question) -> Result<Answer, InterviewError> {
+        let Some(interviewer) = &self.run.settings.interviewer else {
+            return Err(InterviewError::unavailable("the engine has no interviewer"));
+        };
+        if question.node.is_empty() {
+            self.node().id().clone_into(&mut question.node);
+        }
+        ask_until_accepted(interviewer, &question).await
+    }
+
     /// A key such as `build#2/1` that is the same when the attempt is repeated after a crash, for calls that must
     /// not happen twice.
     pub fn attempt_key(&self) -> String {
@@ -93,13 +127,26 @@ impl StageContext {
     /// # Errors
     /// The folder could not be made.
     pub fn stage_dir(&self) -> Result<PathBuf, StoreError> {
-        self.run.stage_dir(self.id)
+        self.run.stage_dir(&self.id)
+    }
+
+    /// The folder in which the work of the run is to be done, such as that of a supervised pipeline
+    /// (`stack.child_workdir`); `None` for the program's own.
+    pub fn working_dir(&self) -> Option<&Path> {
+        self.run.origin.working_dir.as_deref()
     }
 
     /// A token that is cancelled when this attempt is: at its timeout, or when the run is cancelled. The handler's
     /// future is dropped then, so only tasks that the handler started on its own need this.
     pub fn cancellation(&self) -> CancellationToken {
-        self.run.token(self.id)
+        self.run.token(&self.id)
+    }
+
+    /// What a manager loop has told this stage since this was asked last, oldest first (Attractor 4.11). Each
+    /// instruction also stands in the [folder of the stage](StageContext::stage_dir) as `steer-001.md`, `steer-002.md`
+    /// and so on.
+    pub fn instructions(&self) -> Vec<String> {
+        self.active.as_ref().map_or_else(Vec::new, |stage| stage.heard())
     }
 
     /// Tells those who follow the run, by an event.
@@ -112,8 +159,18 @@ impl StageContext {
         }
     }
 
+    /// To be kept as long as the stage runs, whatever the handler does with its context.
+    pub(crate) fn active(&self) -> Option<Active> {
+        self.active.clone().map(Active)
+    }
+
     pub(crate) fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// Which files the stage has.
+    pub(crate) fn place(&self) -> Place<'_> {
+        self.run.place(&self.id)
     }
 }
 

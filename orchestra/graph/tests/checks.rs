@@ -447,10 +447,25 @@ fn attributes_that_nothing_reads_are_found() {
         "manager.max_cycles=3",
         "manager.stop_condition=\"context.done\"",
         "manager.actions=wait",
+        "manager.guard.intervene=\"context.stuck\"",
+        "manager.guard.escalate=\"context.lost\"",
+        "manager.steer_message=Hurry",
+        "manager.steer_cooldown=5s",
     ] {
         raises(&format!("a [label=A, {attribute}]; start -> a -> exit"), &nothing);
         clean(&format!(
-            "a [shape=house, label=A, {attribute}]; start -> a -> exit"
+            "a [shape=house, label=A, stack.child_dotfile=\"a.dot\", {attribute}]; start -> a -> exit"
+        ));
+    }
+    for attribute in [
+        "subpipeline.file=\"a.dot\"",
+        "subpipeline.name=lint",
+        "subpipeline.inputs=a",
+        "subpipeline.outputs=a",
+    ] {
+        raises(&format!("a [label=A, {attribute}]; start -> a -> exit"), &nothing);
+        clean(&format!(
+            "node [subpipeline.name=lint]; a [shape=folder, label=A, {attribute}]; start -> a -> exit"
         ));
     }
     raises(

@@ -50,7 +50,7 @@ pub struct CodergenRequest {
 pub enum CodergenReply {
     /// The response of the model; the stage succeeds, unless it wrote a status file that says otherwise.
     Text(String),
-    /// The outcome of the stage, as it is.
+    /// The outcome of the stage, as it is; its notes also say which of the node's `output_keys` it lacks.
     Outcome(Outcome),
 }
 

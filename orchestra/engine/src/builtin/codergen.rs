@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orchestra_core::Outcome;
 
 use super::backend::{AnyBackend, CodergenReply, CodergenRequest};
-use super::status;
+use super::{output, status};
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
@@ -19,47 +19,129 @@ pub(crate) struct Codergen {
 
 impl Handler for Codergen {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move {
-            match self.answer(&stage).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    let reason = error.to_string();
-                    stage.run().broken(error);
-                    Outcome::fail(reason)
-                }
-            }
-        })
+        Box::pin(async move { stored(&stage, self.answer(&stage).await) })
     }
 }
 
 impl Codergen {
     async fn answer(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
-        let prompt = stage.node().prompt().to_owned();
-        keep(stage, StageFile::Prompt, &prompt)?;
-        let request = CodergenRequest {
-            stage: stage.clone(),
-            prompt,
+        let node = stage.node();
+        let keys = output::keys(node);
+        let text = match ask(&*self.backend, stage, output::prompt(node)).await? {
+            CodergenReply::Outcome(outcome) => return Ok(say_missing(stage, &keys, outcome)),
+            CodergenReply::Text(text) => text,
         };
-        let text = match self.backend.run_boxed(request).await {
-            Ok(CodergenReply::Outcome(outcome)) => return Ok(outcome),
-            Ok(CodergenReply::Text(text)) => text,
-            Err(error) => {
-                let mut outcome = Outcome::fail(chain(&error));
-                outcome.failure_category = error.category;
-                return Ok(outcome);
-            }
+        let outcome = responded(node.id(), &text);
+        let written = match written(stage) {
+            Ok(written) => written,
+            Err(problem) => return Ok(Outcome::fail(problem)),
         };
-        keep(stage, StageFile::Response, &text)?;
-        let outcome = responded(stage.node().id(), &text);
-        let Some(files) = stage.run().present_files() else {
-            return Ok(outcome);
-        };
-        Ok(match status::read(&*files, stage.node()) {
-            Ok(Some(written)) => status::merge(outcome, written),
-            Ok(None) => outcome,
-            Err(problem) => Outcome::fail(problem),
-        })
+        if keys.is_empty() {
+            return Ok(merged(outcome, written));
+        }
+        Ok(with_output(stage, &keys, &text, outcome, written))
     }
+}
+
+/// Adds the output data of a response to its outcome (rule R11). A status file may give what the response does not.
+fn with_output(
+    stage: &StageContext,
+    keys: &[&str],
+    text: &str,
+    mut outcome: Outcome,
+    written: Option<Outcome>,
+) -> Outcome {
+    let given = |key: &&str| {
+        let written = written.as_ref();
+        written.is_some_and(|written| written.context_updates.contains_key(*key))
+    };
+    let failed = written
+        .as_ref()
+        .is_some_and(|written| !written.status.is_success());
+    match output::last_object(text) {
+        Ok(mut fields) => {
+            let found = keys.iter().filter_map(|key| fields.remove_entry(*key));
+            outcome.context_updates.extend(found);
+        }
+        // A stage that says itself that it failed owes no data.
+        Err(_) if failed || keys.iter().all(given) => {}
+        Err(found) => {
+            let mut unparsed = output::unparsed(keys, &found);
+            unparsed.context_updates = outcome.context_updates;
+            return unparsed;
+        }
+    }
+    say_missing(stage, keys, merged(outcome, written))
+}
+
+/// Says which output keys a success lacks.
+fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Outcome {
+    let missing: Vec<&str> = keys
+        .iter()
+        .copied()
+        .filter(|key| !outcome.context_updates.contains_key(*key))
+        .collect();
+    if !missing.is_empty() && outcome.status.is_success() {
+        let told = format!("missing outputs: {}", output::quoted(&missing));
+        stage.log(told.as_str());
+        outcome.notes = Some(match outcome.notes {
+            Some(notes) => format!("{notes}; {told}"),
+            None => told,
+        });
+    }
+    outcome
+}
+
+/// Asks the backend, and keeps prompt and response; an error of the backend is a failed outcome.
+pub(crate) async fn ask(
+    backend: &dyn AnyBackend,
+    stage: &StageContext,
+    prompt: String,
+) -> Result<CodergenReply, StoreError> {
+    keep(stage, StageFile::Prompt, &prompt)?;
+    let request = CodergenRequest {
+        stage: stage.clone(),
+        prompt,
+    };
+    let reply = match backend.run_boxed(request).await {
+        Ok(reply) => reply,
+        Err(error) => {
+            let mut outcome = Outcome::fail(chain(&error));
+            outcome.failure_category = error.category;
+            CodergenReply::Outcome(outcome)
+        }
+    };
+    if let CodergenReply::Text(text) = &reply {
+        keep(stage, StageFile::Response, text)?;
+    }
+    Ok(reply)
+}
+
+/// The status that the stage wrote itself.
+///
+/// # Errors
+/// Says in one line why it cannot be used.
+pub(crate) fn written(stage: &StageContext) -> Result<Option<Outcome>, String> {
+    match stage.run().present_files() {
+        Some(files) => status::read(&*files, stage.place().as_ref(), stage.node()),
+        None => Ok(None),
+    }
+}
+
+fn merged(known: Outcome, written: Option<Outcome>) -> Outcome {
+    match written {
+        Some(written) => status::merge(known, written),
+        None => known,
+    }
+}
+
+/// The outcome of a stage; one whose files cannot be written fails, and the run ends.
+pub(crate) fn stored(stage: &StageContext, outcome: Result<Outcome, StoreError>) -> Outcome {
+    outcome.unwrap_or_else(|error| {
+        let reason = error.to_string();
+        stage.run().broken(error);
+        Outcome::fail(reason)
+    })
 }
 
 /// The outcome of a stage whose model responded.
@@ -74,7 +156,7 @@ pub(crate) fn responded(node: &str, text: &str) -> Outcome {
 pub(crate) fn keep(stage: &StageContext, file: StageFile, text: &str) -> Result<(), StoreError> {
     let run = stage.run();
     match &run.store {
-        Some(store) => store.write(stage.node().id(), file, text.as_bytes()),
+        Some(store) => store.write(stage.place().as_ref(), file, text.as_bytes()),
         None => Ok(()),
     }
 }

@@ -3,18 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orchestra_core::Outcome;
+use orchestra_core::{Answer, AnsweredBy, Outcome, Status, fan_in};
 use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
-use super::codergen::{keep, responded};
+use super::codergen::{keep, responded, stored};
+use super::{child, output};
+use crate::engine::Settings;
 use crate::handler::{Handler, HandlerFuture};
 use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
 
 /// The outcomes that stages give in a simulated run; a stage that is not named succeeds.
 ///
-/// A stage gives its outcomes in turn, one an attempt, and the last again and again.
+/// A fan-in that is not named chooses by status, score and id, because that needs no model.
+///
+/// A manager loop or sub-pipeline that is not named runs its child, where it has one; the child is simulated by the same
+/// script, which may name the child's nodes too.
+///
+/// A stage gives its outcomes in turn, one an attempt, and the last again and again; a child that is run anew begins
+/// anew. For a human gate, the label, the suggested node or the outcome word is the answer; `skipped` skips the question,
+/// `timeout` leaves it unanswered.
 ///
 /// ```
 /// use orchestra_engine::{Outcome, Script};
@@ -50,10 +59,28 @@ impl Script {
         self.nodes.keys().map(String::as_str)
     }
 
-    fn turn(&self, node: &str, turn: usize) -> Option<&Outcome> {
+    /// What a node gives this time; `None` for one that is not named, whose turns are not counted.
+    pub(crate) fn turn(&self, node: &str, turn: impl FnOnce() -> usize) -> Option<&Outcome> {
         let outcomes = self.nodes.get(node)?;
-        outcomes.get(turn).or(outcomes.last())
+        outcomes.get(turn()).or(outcomes.last())
     }
+}
+
+/// A gate's outcome in a script as an answer: its label, its target, or its word. `skipped` and a failure skip the
+/// question; `timeout` and a retry leave it unanswered, which is `None`.
+pub fn answer_of(outcome: &Outcome) -> Option<Answer> {
+    let named = outcome
+        .preferred_label
+        .as_ref()
+        .or(outcome.suggested_next_ids.first());
+    let answer = match (named, &outcome.status) {
+        (Some(choice), _) => Answer::choice(choice),
+        (None, Status::Retry) => return None,
+        (None, Status::Custom(word)) if word == "timeout" => return None,
+        (None, Status::Skipped | Status::Fail) => Answer::skipped(),
+        (None, status) => Answer::choice(status.word()),
+    };
+    Some(answer.by(AnsweredBy::Prepared))
 }
 
 /// Stands for every handler in a simulated run.
@@ -64,27 +91,45 @@ pub(crate) struct Simulated {
 impl Handler for Simulated {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move {
-            self.outcome(&stage).unwrap_or_else(|error| {
-                let reason = error.to_string();
-                stage.run().broken(error);
-                Outcome::fail(reason)
-            })
+            let settings = stage.run().settings.clone();
+            match self.child_handler(&settings, &stage) {
+                Some(handler) => handler.run(stage).await,
+                None => stored(&stage, self.outcome(&stage)),
+            }
         })
     }
 }
 
 impl Simulated {
+    /// What runs the child of a stage that has one and no outcome in the script; the child is simulated too.
+    fn child_handler<'s>(
+        &self,
+        settings: &'s Settings,
+        stage: &StageContext,
+    ) -> Option<&'s Arc<dyn Handler>> {
+        let (node, registry) = (stage.node(), &stage.run().origin.registry);
+        let scripted = self.script.nodes.contains_key(node.id());
+        if scripted || !child::runs_another(node, registry) {
+            return None;
+        }
+        child::child_of(settings, stage.pipeline(), registry, node)?;
+        settings.runner_of_children(node.kind())
+    }
+
     fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
         let node = stage.node();
         let scripted = self
             .script
-            .turn(node.id(), stage.run().next_turn(node.index()))
+            .turn(node.id(), || stage.run().next_turn(node.index()))
             .cloned();
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());
-            keep(stage, StageFile::Prompt, node.prompt())?;
+            keep(stage, StageFile::Prompt, &output::prompt(node))?;
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
+        }
+        if node.kind() == kind::FAN_IN {
+            return Ok(scripted.unwrap_or_else(|| fan_in(stage.context())));
         }
         Ok(scripted.unwrap_or_else(|| Outcome::success().notes(format!("[Simulated] {}", node.id()))))
     }

@@ -1,11 +1,13 @@
 //! The status file: how a stage that is no Rust code tells its outcome (Attractor appendix C, rule D8).
 
+use std::time::Duration;
+
 use orchestra_core::{FailureCategory, Outcome, Status};
 use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Stage, did_you_mean};
 use serde_json::{Map, Value};
 
-use crate::store::{RunStore, StageFile};
+use crate::store::{RunStore, StageFile, StagePlace};
 
 /// The note of a success that `auto_status` filled in.
 const AUTO_NOTE: &str = "auto-status: handler completed without writing status";
@@ -23,9 +25,13 @@ pub(crate) fn write(outcome: &Outcome) -> Vec<u8> {
 ///
 /// # Errors
 /// Says in one line why the file cannot be used.
-pub(crate) fn read(files: &dyn RunStore, node: Stage<'_>) -> Result<Option<Outcome>, String> {
+pub(crate) fn read(
+    files: &dyn RunStore,
+    place: StagePlace<'_>,
+    node: Stage<'_>,
+) -> Result<Option<Outcome>, String> {
     let bytes = files
-        .read(node.id(), StageFile::Status)
+        .read(place, StageFile::Status)
         .map_err(|error| error.to_string())?;
     let Some(outcome) = bytes.map(|bytes| parse(&bytes)).transpose()? else {
         return Ok(None);
@@ -76,6 +82,15 @@ fn parse(bytes: &[u8]) -> Result<Outcome, String> {
         outcome.failure_category = serde_json::from_value::<FailureCategory>(category)
             .map_err(|_| wrong("`failure_category` is not `retryable`, `terminal` or `pipeline`"))?;
     }
+    outcome.failure_code = text(&mut fields, &["failure_code"]).map_err(|what| wrong(&what))?;
+    match fields.remove("retry_after_ms") {
+        None | Some(Value::Null) => {}
+        Some(millis) => {
+            let millis = millis.as_u64();
+            let millis = millis.ok_or_else(|| wrong("`retry_after_ms` is not a whole number"))?;
+            outcome.retry_after = Some(Duration::from_millis(millis));
+        }
+    }
     if !outcome.status.is_success() && outcome.failure_reason.is_none() {
         outcome.failure_reason = outcome.notes.clone();
     }
@@ -103,6 +118,7 @@ pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     written.notes = written.notes.or(known.notes);
     if !written.status.is_success() {
         written.failure_reason = written.failure_reason.or(known.failure_reason);
+        written.failure_code = written.failure_code.or(known.failure_code);
     }
     written
 }
@@ -139,6 +155,9 @@ mod tests {
             .suggest("b")
             .notes("done");
         assert_eq!(parse(&write(&outcome)), Ok(outcome));
+        let mut busy = Outcome::fail("busy").with_code("rate_limit");
+        busy = busy.retry_after(Duration::from_secs(3));
+        assert_eq!(parse(&write(&busy)), Ok(busy));
     }
 
     #[test]
@@ -155,6 +174,10 @@ mod tests {
             (
                 r#"{"outcome": "success", "suggested_next_ids": "a"}"#,
                 "`suggested_next_ids`",
+            ),
+            (
+                r#"{"outcome": "retry", "retry_after_ms": "soon"}"#,
+                "`retry_after_ms`",
             ),
         ] {
             let told = parse(text.as_bytes()).unwrap_err();

@@ -5,6 +5,7 @@ use orchestra_graph::format_duration;
 use orchestra_graph::table::Constant;
 use serde_json::Value;
 
+use super::codergen::stored;
 use super::status;
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
@@ -20,16 +21,7 @@ pub(crate) struct Tool;
 
 impl Handler for Tool {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move {
-            match run(&stage).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    let reason = error.to_string();
-                    stage.run().broken(error);
-                    Outcome::fail(reason)
-                }
-            }
-        })
+        Box::pin(async move { stored(&stage, run(&stage).await) })
     }
 }
 
@@ -40,10 +32,11 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     };
     let files = stage.run().files()?;
     let folder = stage.stage_dir()?;
+    let place = stage.place();
     // What an earlier tool may have planted at these places goes first.
-    files.remove(node.id(), StageFile::ToolOutput)?;
-    files.remove(node.id(), StageFile::ToolError)?;
-    files.write(node.id(), StageFile::Prompt, node.prompt().as_bytes())?;
+    files.remove(place.as_ref(), StageFile::ToolOutput)?;
+    files.remove(place.as_ref(), StageFile::ToolError)?;
+    files.write(place.as_ref(), StageFile::Prompt, node.prompt().as_bytes())?;
     let timeout = node.duration("timeout");
     let settings = &stage.run().settings;
     let mut command = ShellCommand::new(text)
@@ -64,7 +57,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     {
         command = command.inherit(name);
     }
-    if let Some(folder) = &settings.working_dir {
+    if let Some(folder) = &stage.run().origin.working_dir {
         command = command.directory(folder);
     }
     let output = match command.run().await {
@@ -78,7 +71,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
         return Ok(known);
     }
-    Ok(match status::read(&*files, node) {
+    Ok(match status::read(&*files, place.as_ref(), node) {
         Ok(Some(written)) => status::merge(known, written),
         Ok(None) if node.flag("auto_status") && matches!(output.exit, Exit::Code(_)) => {
             status::automatic(known)

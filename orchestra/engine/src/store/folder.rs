@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 
 use super::stages::{StageFolders, replace};
-use super::{Checkpoint, Manifest, RunStore, StageFile, StoreError};
+use super::{Checkpoint, Manifest, RunStore, StageFile, StagePlace, StoreError};
 use crate::event::RunEvent;
 
 /// Keeps a run in a folder: `manifest.json`, `checkpoint.json`, `events.jsonl`, and a folder for each stage.
@@ -17,7 +17,7 @@ use crate::event::RunEvent;
 /// use orchestra_engine::{FolderStore, RunStore, StageFile};
 /// let place = std::env::temp_dir().join(format!("orchestra-doc-{}", std::process::id()));
 /// let store = FolderStore::create(&place)?;
-/// store.write("build", StageFile::Prompt, b"Build it.")?;
+/// store.write("build".into(), StageFile::Prompt, b"Build it.")?;
 /// assert_eq!(std::fs::read(place.join("build/prompt.md"))?, b"Build it.");
 /// # std::fs::remove_dir_all(&place)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -61,7 +61,7 @@ impl FolderStore {
 
     /// Replaces a file so that it survives a loss of power: written, synced, moved, and the folder synced.
     fn replace_durably(&self, name: &str, value: &impl Serialize) -> Result<(), StoreError> {
-        let root = self.stages.root();
+        let root = self.stages.base();
         let path = root.join(name);
         let mut json = serde_json::to_vec_pretty(value).map_err(|source| StoreError::Json {
             path: path.clone(),
@@ -72,7 +72,7 @@ impl FolderStore {
             out.write_all(&json)?;
             out.sync_all()
         })?;
-        sync_folder(root)
+        sync_folder(&root)
     }
 }
 
@@ -128,19 +128,23 @@ impl RunStore for FolderStore {
         self.replace_durably("checkpoint.json", checkpoint)
     }
 
-    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError> {
-        self.stages.stage(node, visit)
+    fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        self.stages.restarted(restart)
     }
 
-    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
-        self.stages.write(node, file, bytes)
+    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
+        self.stages.stage(place, visit)
     }
 
-    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
-        self.stages.read(node, file)
+    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+        self.stages.write(place, file, bytes)
     }
 
-    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError> {
-        self.stages.remove(node, file)
+    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.stages.read(place, file)
+    }
+
+    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
+        self.stages.remove(place, file)
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use orchestra_core::{Context, NodeOutcome, RunFailure, State, Status};
-use orchestra_graph::Pipeline;
+use orchestra_graph::{NodeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 
 pub use folder::FolderStore;
@@ -26,9 +26,9 @@ use crate::event::RunEvent;
 /// use orchestra_engine::{FolderStore, RunStore, StageFile, StoreError};
 ///
 /// fn note(store: &dyn RunStore) -> Result<Option<Vec<u8>>, StoreError> {
-///     store.stage("build", 1)?;
-///     store.write("build", StageFile::Response, b"built")?;
-///     store.read("build", StageFile::Response)
+///     store.stage("build".into(), 1)?;
+///     store.write("build".into(), StageFile::Response, b"built")?;
+///     store.read("build".into(), StageFile::Response)
 /// }
 ///
 /// let place = tempfile::tempdir()?;
@@ -58,29 +58,61 @@ pub trait RunStore: Send + Sync + 'static {
     /// The checkpoint could not be written.
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
+    /// The run begins anew (rule R9): what follows is kept in `restart-N`.
+    ///
+    /// # Errors
+    /// The folder could not be made.
+    fn restarted(&self, restart: u32) -> Result<(), StoreError>;
+
     /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
     ///
     /// # Errors
     /// The folder could not be made, or is not one.
-    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError>;
+    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError>;
 
     /// Writes a file of a stage.
     ///
     /// # Errors
     /// The file could not be written.
-    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
+    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// Reads a file of a stage; `None` where there is none.
     ///
     /// # Errors
     /// The file could not be read, is too large, or is not a plain file.
-    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
+    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Removes a file of a stage, if it is there.
     ///
     /// # Errors
     /// The file could not be removed.
-    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError>;
+    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError>;
+}
+
+/// Which stage files belong to: a node, and the branch where several branches run the same node.
+///
+/// ```
+/// use orchestra_engine::{FolderStore, RunStore, StageFile, StagePlace};
+/// let place = tempfile::tempdir()?;
+/// let store = FolderStore::create(&place.path().join("run"))?;
+/// let left = StagePlace { node: "lint", branch: "left" };
+/// let folder = store.stage(left, 1)?;
+/// assert!(folder.ends_with("lint/branches/left"));
+/// assert!(store.stage("lint".into(), 1)?.ends_with("lint"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagePlace<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// The branch; empty where the node is run by one alone.
+    pub branch: &'a str,
+}
+
+impl<'a> From<&'a str> for StagePlace<'a> {
+    fn from(node: &'a str) -> StagePlace<'a> {
+        StagePlace { node, branch: "" }
+    }
 }
 
 /// A file that the engine keeps for a stage (rule D2).
@@ -122,7 +154,7 @@ impl StageFile {
 /// use orchestra_engine::{FolderStore, RunStore, StoreError};
 /// let place = std::env::temp_dir().join(format!("orchestra-names-{}", std::process::id()));
 /// let store = FolderStore::create(&place)?;
-/// let error = store.stage("../elsewhere", 1).unwrap_err();
+/// let error = store.stage("../elsewhere".into(), 1).unwrap_err();
 /// assert!(matches!(error, StoreError::BadName { .. }));
 /// assert_eq!(error.code(), "store_bad_name");
 /// # std::fs::remove_dir_all(&place)?;
@@ -266,7 +298,7 @@ pub struct Checkpoint {
     pub run: String,
     /// When this was so.
     pub timestamp: Timestamp,
-    /// `running`, or how the run ended: `success`, `fail`, `cancelled`.
+    /// `running`, or how the run ended: `success`, `fail`, `paused`, `cancelled`.
     pub status: &'static str,
     /// Why the run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -281,6 +313,8 @@ pub struct Checkpoint {
     pub node_visits: BTreeMap<String, u32>,
     /// The latest outcome of each node.
     pub node_outcomes: BTreeMap<String, RecordedOutcome>,
+    /// How often the run was restarted.
+    pub restarts: u32,
     /// The named values.
     pub context: Context,
     /// The seed of every chance in the run.
@@ -325,24 +359,38 @@ impl Checkpoint {
         status: &'static str,
         failure: Option<&RunFailure>,
     ) -> Checkpoint {
-        let id = |at: usize| pipeline.nodes[at].id.to_string();
-        let visits = state.visits.iter().enumerate().filter(|(_, visits)| **visits > 0);
-        let outcomes = state.outcomes.iter().enumerate();
+        let id = |at: usize| {
+            pipeline
+                .nodes
+                .get(at)
+                .map_or_else(String::new, |row| row.id.to_string())
+        };
+        let main = &state.main;
+        let visits = (0..pipeline.nodes.len()).map(|at| (at, main.visits.get(NodeIndex(at as u32))));
+        let retries = main.retries.iter();
         Checkpoint {
             schema: "orchestra.checkpoint/1",
             run: run.to_owned(),
             timestamp,
             status,
             failure: failure.cloned(),
-            current_node: state.path.last().map_or_else(String::new, |node| id(node.at())),
-            completed_nodes: state.path.iter().map(|node| id(node.at())).collect(),
-            node_retries: BTreeMap::new(),
-            node_visits: visits.map(|(at, visits)| (id(at), *visits)).collect(),
-            node_outcomes: outcomes
-                .filter_map(|(at, outcome)| Some((id(at), outcome.as_ref()?.into())))
+            current_node: main.path.last().map_or_else(String::new, |node| id(node.at())),
+            completed_nodes: main.path.iter().map(|node| id(node.at())).collect(),
+            node_retries: retries
+                .map(|(at, retries)| (id(*at as usize), *retries))
                 .collect(),
-            context: state.context.clone(),
-            seed: state.seed,
+            node_visits: visits
+                .filter(|(_, visits)| *visits > 0)
+                .map(|(at, visits)| (id(at), visits))
+                .collect(),
+            node_outcomes: main
+                .outcomes
+                .iter()
+                .map(|(node, outcome)| (id(node.at()), outcome.into()))
+                .collect(),
+            restarts: state.totals.restarts,
+            context: main.context.clone(),
+            seed: state.totals.seed,
         }
     }
 }

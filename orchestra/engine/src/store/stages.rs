@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orchestra_graph::is_identifier;
 
-use super::{StageFile, StoreError};
+use super::{StageFile, StagePlace, StoreError};
 
 /// The longest node id that can be a folder on every file system, with room for what is put behind it.
 const MAX_NAME: usize = 200;
@@ -16,57 +16,110 @@ const MAX_NAME: usize = 200;
 const MAX_READ: u64 = 1 << 20;
 /// The folder of earlier visits; no stage file has this name.
 const VISITS: &str = "visits";
+/// The folder of the branches that run the stage; no stage file has this name either.
+const BRANCHES: &str = "branches";
 
 pub(super) struct StageFolders {
     root: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    /// Where stages are now: the root, or the folder of the latest restart.
+    base: PathBuf,
     /// The visit whose files each stage's folder holds.
-    opened: Mutex<HashMap<String, u32>>,
+    opened: HashMap<PathBuf, u32>,
 }
 
 impl StageFolders {
     pub(super) fn new(root: PathBuf) -> StageFolders {
+        let inner = Inner {
+            base: root.clone(),
+            opened: HashMap::new(),
+        };
         StageFolders {
             root,
-            opened: Mutex::new(HashMap::new()),
+            inner: Mutex::new(inner),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where stages are now.
+    pub(super) fn base(&self) -> PathBuf {
+        self.lock().base.clone()
+    }
+
+    /// Goes on in a new folder (rule R9).
+    pub(super) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        let base = self.root.join(format!("restart-{restart}"));
+        make_folder(&base)?;
+        let mut inner = self.lock();
+        inner.base = base;
+        inner.opened.clear();
+        Ok(())
     }
 
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    fn path(&self, node: &str) -> Result<PathBuf, StoreError> {
-        if !is_identifier(node) || node.len() > MAX_NAME || node.eq_ignore_ascii_case("artifacts") {
+    /// The folder of a place; those above it are made.
+    fn path(&self, place: StagePlace<'_>) -> Result<PathBuf, StoreError> {
+        let StagePlace { node, branch } = place;
+        let is_branch = |name: &str| {
+            let parts = name.split(['.', '~']);
+            parts
+                .into_iter()
+                .all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
+        };
+        let bad = !is_identifier(node) || node.len() > MAX_NAME || node.eq_ignore_ascii_case("artifacts");
+        if bad || !(branch.is_empty() || is_branch(branch) && branch.len() <= MAX_NAME) {
+            let name = if bad { node } else { branch };
             return Err(StoreError::BadName {
-                name: node.to_owned(),
+                name: name.to_owned(),
             });
         }
-        Ok(self.root.join(node))
+        let folder = self.base().join(node);
+        if branch.is_empty() {
+            return Ok(folder);
+        }
+        make_folder(&folder)?;
+        let branches = folder.join(BRANCHES);
+        make_folder(&branches)?;
+        Ok(branches.join(branch))
     }
 
-    pub(super) fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError> {
-        let path = self.path(node)?;
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
+        let path = self.path(place)?;
         make_folder(&path)?;
-        match opened.get(node) {
+        let mut inner = self.lock();
+        match inner.opened.get(&path) {
             Some(present) if *present == visit => return Ok(path),
             Some(earlier) => set_aside(&path, *earlier)?,
             None => {}
         }
-        opened.insert(node.to_owned(), visit);
+        inner.opened.insert(path.clone(), visit);
         Ok(path)
     }
 
-    pub(super) fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = self.path(node)?;
+    pub(super) fn write(
+        &self,
+        place: StagePlace<'_>,
+        file: StageFile,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        let folder = self.path(place)?;
         make_folder(&folder)?;
         let path = folder.join(file.name());
         let draft = folder.join(format!(".{}.tmp", file.name()));
         replace(&draft, &path, |out| out.write_all(bytes))
     }
 
-    pub(super) fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
-        let folder = self.path(node)?;
+    pub(super) fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        let folder = self.path(place)?;
         match fs::symlink_metadata(&folder) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(not_plain(&folder, "folder")),
@@ -96,8 +149,8 @@ impl StageFolders {
         Ok(Some(bytes))
     }
 
-    pub(super) fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError> {
-        let path = self.path(node)?.join(file.name());
+    pub(super) fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
+        let path = self.path(place)?.join(file.name());
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &path, error)),
             _ => Ok(()),
@@ -148,7 +201,7 @@ fn set_aside(folder: &Path, visit: u32) -> Result<(), StoreError> {
         let name = entry
             .map_err(|error| StoreError::io("read", folder, error))?
             .file_name();
-        if name != VISITS {
+        if name != VISITS && name != BRANCHES {
             let (from, to) = (folder.join(&name), target.join(&name));
             fs::rename(&from, &to).map_err(|error| StoreError::io("move", &from, error))?;
         }

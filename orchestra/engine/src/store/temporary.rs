@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::stages::StageFolders;
-use super::{Checkpoint, Manifest, RunStore, StageFile, StoreError};
+use super::{Checkpoint, Manifest, RunStore, StageFile, StagePlace, StoreError};
 use crate::event::RunEvent;
 
 pub(crate) struct TemporaryFolder {
@@ -48,20 +48,24 @@ impl RunStore for TemporaryFolder {
         Ok(())
     }
 
-    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError> {
-        self.stages.stage(node, visit)
+    fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        self.stages.restarted(restart)
     }
 
-    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
-        self.stages.write(node, file, bytes)
+    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
+        self.stages.stage(place, visit)
     }
 
-    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
-        self.stages.read(node, file)
+    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+        self.stages.write(place, file, bytes)
     }
 
-    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError> {
-        self.stages.remove(node, file)
+    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.stages.read(place, file)
+    }
+
+    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
+        self.stages.remove(place, file)
     }
 }
 

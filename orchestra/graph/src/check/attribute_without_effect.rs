@@ -50,7 +50,20 @@ const OF_ONE_KIND: &[(&str, &[Known])] = &[
             Known::PollInterval,
             Known::MaxCycles,
             Known::StopCondition,
+            Known::GuardIntervene,
+            Known::GuardEscalate,
+            Known::SteerMessage,
+            Known::SteerCooldown,
             Known::ManagerActions,
+        ],
+    ),
+    (
+        kind::SUBPIPELINE,
+        &[
+            Known::SubpipelineFile,
+            Known::SubpipelineName,
+            Known::SubpipelineInputs,
+            Known::SubpipelineOutputs,
         ],
     ),
 ];
@@ -139,6 +152,7 @@ fn described(of: &str) -> (&'static str, &'static str) {
     let what = match of {
         kind::WAIT_HUMAN => "human gate",
         kind::PARALLEL => "fan-out",
+        kind::SUBPIPELINE => "sub-pipeline node",
         _ => "manager loop",
     };
     (what, kind::shapes_of(of).next().unwrap_or_default())

@@ -27,7 +27,7 @@ const MAX_POINTS: usize = 500_000;
 /// What the checks read.
 pub(crate) struct Input<'c> {
     pub(crate) analysis: &'c Analysis<'c>,
-    pub(crate) options: &'c LoadOptions,
+    pub(crate) options: &'c LoadOptions<'c>,
     /// Whether no statement of the text was lost.
     pub(crate) whole: bool,
     /// The handler kind of each node.
@@ -53,7 +53,7 @@ pub(crate) struct Input<'c> {
 }
 
 impl<'c> Input<'c> {
-    pub(crate) fn new(analysis: &'c Analysis<'c>, options: &'c LoadOptions, whole: bool) -> Input<'c> {
+    pub(crate) fn new(analysis: &'c Analysis<'c>, options: &'c LoadOptions<'c>, whole: bool) -> Input<'c> {
         let graph = analysis.graph();
         let mut input = Input {
             analysis,

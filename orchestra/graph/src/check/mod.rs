@@ -5,6 +5,11 @@
 
 pub(crate) mod attribute_type;
 pub(crate) mod attribute_without_effect;
+pub(crate) mod child_cycle;
+pub(crate) mod child_invalid;
+pub(crate) mod child_missing;
+pub(crate) mod child_nesting;
+pub(crate) mod child_not_found;
 pub(crate) mod condition_syntax;
 pub(crate) mod conflicting_aliases;
 pub(crate) mod contradictory_condition;
@@ -131,6 +136,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &attribute_without_effect::CHECK,
     &fan_in_without_parallel::CHECK,
     &thread_id_without_full_fidelity::CHECK,
+    &child_missing::CHECK,
 ];
 
 /// Faults of parsing behind which statements may be lost.
@@ -149,7 +155,7 @@ const LOSSY: &[&str] = &[
 const MAX_FAULTS: usize = 1_000;
 
 /// Runs all checks.
-pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions, faults: &mut Vec<Diagnostic>) {
+pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, faults: &mut Vec<Diagnostic>) {
     let whole = !faults.iter().any(|fault| LOSSY.contains(&fault.code));
     let input = Input::new(analysis, options, whole);
     for check in CHECKS {

@@ -1,0 +1,465 @@
+//! Parallel blocks: branches begin, end, are joined (Attractor 4.8, rules P1 to P4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_graph::table::{ErrorPolicy, FanOut};
+use orchestra_graph::{EdgeIndex, branch_id, branches, kind};
+use serde_json::{Map, Value};
+
+use crate::effect::{BranchPath, BranchStatus, BranchStep, EffectId, Observation};
+use crate::line::{Flow, LineEnd, Step, Todo, facts};
+use crate::outcome::{Outcome, Status};
+use crate::state::{Line, NodeOutcome, Phase};
+
+/// How many blocks may be inside one another; the check `parallel_nesting` finds more before the run.
+const MAX_NESTING: usize = 32;
+
+/// A parallel block that is open: its branches, and how they stand.
+///
+/// ```
+/// use orchestra_core::{Context, Machine, Phase};
+/// # use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> fan; fan [shape=component, max_parallel=1]; fan -> a -> join; fan -> b -> join
+///     join [shape=tripleoctagon]; join -> exit }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let Phase::Parallel(block) = &machine.state().main.phase else { panic!("the branches run") };
+/// assert_eq!((block.branches().len(), block.running().count()), (2, 1));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    fan_out: FanOut,
+    branches: Vec<Branch>,
+    /// Where to look for a branch that has yet to begin.
+    next: usize,
+    running: u32,
+    succeeded: u32,
+    failed: u32,
+    first_failure: String,
+    visits: Arc<[u32]>,
+    began: Duration,
+}
+
+/// A branch of a block that is open.
+///
+/// ```
+/// use orchestra_core::{Context, Machine, Phase};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> fan; fan [shape=component, max_parallel=1]; fan -> a -> join; fan -> b -> join
+/// #     join [shape=tripleoctagon]; join -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let Phase::Parallel(block) = &machine.state().main.phase else { panic!("the branches run") };
+/// let [a, b] = block.branches() else { panic!("there are two") };
+/// assert!(a.line().is_some() && b.line().is_none(), "one at a time");
+/// assert_eq!((a.status(), b.status()), (None, None), "neither has ended");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Branch {
+    edge: EdgeIndex,
+    began: Duration,
+    /// `None` before it begins, and for one that never did.
+    line: Option<Box<Line>>,
+    ended: Option<Ended>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Ended {
+    status: BranchStatus,
+    reason: Option<String>,
+    duration: Duration,
+}
+
+impl Branch {
+    /// Its edge.
+    pub fn edge(&self) -> EdgeIndex {
+        self.edge
+    }
+
+    /// Its line; `None` where it has yet to begin.
+    pub fn line(&self) -> Option<&Line> {
+        self.line.as_deref()
+    }
+
+    /// How it ended; `None` where it has not.
+    pub fn status(&self) -> Option<BranchStatus> {
+        self.ended.as_ref().map(|ended| ended.status)
+    }
+
+    fn is_running(&self) -> bool {
+        self.line.is_some() && self.ended.is_none()
+    }
+}
+
+impl Block {
+    /// The branches, in the order of their edges.
+    pub fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// The lines of the branches that run.
+    pub fn running(&self) -> impl Iterator<Item = &Line> {
+        let running = self.branches.iter().filter(|branch| branch.is_running());
+        running.filter_map(|branch| branch.line.as_deref())
+    }
+
+    pub(crate) fn running_lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+        let running = self.branches.iter_mut().filter(|branch| branch.is_running());
+        running.filter_map(|branch| branch.line.as_deref_mut())
+    }
+
+    /// The place of an edge's branch.
+    pub(crate) fn place(&self, edge: EdgeIndex) -> Option<usize> {
+        self.branches
+            .binary_search_by_key(&edge, |branch| branch.edge)
+            .ok()
+    }
+
+    pub(crate) fn running_mut(&mut self, place: usize) -> Option<&mut Line> {
+        let branch = self.branches.get_mut(place).filter(|branch| branch.is_running());
+        branch.and_then(|branch| branch.line.as_deref_mut())
+    }
+
+    fn count(&self) -> u32 {
+        self.branches.len() as u32
+    }
+
+    /// Whether the branches that have not ended can change nothing any more (rule P4).
+    fn is_decided(&self) -> bool {
+        if self.fan_out.error_policy == ErrorPolicy::FailFast && self.failed > 0 {
+            return true;
+        }
+        let Some(needed) = self.fan_out.join_policy.needed(self.count()) else {
+            return false;
+        };
+        self.succeeded >= needed || self.count() - self.failed < needed
+    }
+
+    /// What the block amounts to (rule P4).
+    fn outcome(&self, joins_at_fan_in: bool) -> Outcome {
+        let (count, succeeded, failed) = (self.count(), self.succeeded, self.failed);
+        let counted = format!("{succeeded} of {count} branches succeeded");
+        let first = || self.first_failure.as_str();
+        if self.fan_out.error_policy == ErrorPolicy::FailFast && failed > 0 {
+            return Outcome::fail(first());
+        }
+        match self.fan_out.join_policy.needed(count) {
+            Some(needed) if succeeded >= needed => Outcome::success().notes(counted),
+            Some(needed) if failed == 0 => Outcome::fail(format!("{counted}, {needed} must")),
+            Some(needed) => Outcome::fail(format!("{counted}, {needed} must; {}", first())),
+            None if failed == 0 || self.fan_out.error_policy == ErrorPolicy::Ignore => {
+                Outcome::success().notes(counted)
+            }
+            // Nothing behind the join would notice; a fan-in fails by itself then.
+            None if succeeded == 0 && !joins_at_fan_in => {
+                Outcome::fail(format!("all branches failed; {}", first()))
+            }
+            None => Outcome::new(Status::PartialSuccess).notes(counted),
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Opens a block at a fan-out.
+    pub(crate) fn fork(&mut self, line: &mut Line, id: EffectId, fan_out: FanOut) -> Result<Todo, Flow> {
+        let stage = self.pipeline.stage(line.at.node);
+        if line.branch.steps().len() >= MAX_NESTING {
+            let reason = format!("more than {MAX_NESTING} parallel blocks are inside one another");
+            return Ok(Todo::Ended(Outcome::fail_terminal(reason)));
+        }
+        let (edges, tested) = branches(self.pipeline, stage.index(), &facts(self.pipeline, line, stage));
+        let count = edges.len() as u32;
+        self.tell(|| Observation::ParallelStarted {
+            id,
+            branches: count,
+            tested,
+        });
+        if edges.is_empty() {
+            return Ok(Todo::Ended(Outcome::fail(
+                "the condition of every branch is false",
+            )));
+        }
+        let branches = edges.into_iter().map(|edge| Branch {
+            edge,
+            began: Duration::ZERO,
+            line: None,
+            ended: None,
+        });
+        let block = Box::new(Block {
+            fan_out,
+            branches: branches.collect(),
+            next: 0,
+            running: 0,
+            succeeded: 0,
+            failed: 0,
+            first_failure: String::new(),
+            visits: line.visits.fork(),
+            began: self.totals.elapsed,
+        });
+        self.drive(line, block)
+    }
+
+    /// Takes the end of a branch, and goes on with its block.
+    pub(crate) fn branch_ended(&mut self, line: &mut Line, place: usize, end: LineEnd) -> Result<Todo, Flow> {
+        match std::mem::replace(&mut line.phase, Phase::Idle) {
+            Phase::Parallel(mut block) => {
+                block.running -= 1;
+                self.close(&mut block, place, end);
+                self.drive(line, block)
+            }
+            other => {
+                line.phase = other;
+                Err(Flow::Wait)
+            }
+        }
+    }
+
+    /// Begins branches as long as there is room, and joins them when nothing more can change.
+    fn drive(&mut self, line: &mut Line, mut block: Box<Block>) -> Result<Todo, Flow> {
+        loop {
+            if block.is_decided() {
+                self.cancel_rest(line, &mut block);
+                return Ok(Todo::Ended(self.join(line, *block)));
+            }
+            let place = block.next;
+            if place < block.branches.len() && block.running < block.fan_out.max_parallel {
+                block.next += 1;
+                let branch = self.begin(line, &mut block, place);
+                let target = self.pipeline.edge(block.branches[place].edge).to;
+                let flow = self.go(block.branches[place].line.insert(branch), Todo::Enter(target));
+                match flow {
+                    Flow::Wait => block.running += 1,
+                    Flow::Ended(end) => self.close(&mut block, place, end),
+                    other => {
+                        line.phase = Phase::Parallel(block);
+                        return Err(other);
+                    }
+                }
+            } else if block.running == 0 {
+                return Ok(Todo::Ended(self.join(line, *block)));
+            } else {
+                line.phase = Phase::Parallel(block);
+                return Err(Flow::Wait);
+            }
+        }
+    }
+
+    /// The line of a branch that begins.
+    fn begin(&mut self, line: &Line, block: &mut Block, place: usize) -> Box<Line> {
+        let branch = &mut block.branches[place];
+        branch.began = self.totals.elapsed;
+        self.take(branch.edge);
+        let begun = Box::new(line.fork(path_of(line, branch.edge), block.visits.clone()));
+        self.tell(|| Observation::ParallelBranchStarted {
+            branch: begun.branch.clone(),
+            index: place as u32,
+        });
+        begun
+    }
+
+    /// Keeps how a branch ended.
+    fn close(&mut self, block: &mut Block, place: usize, end: LineEnd) {
+        let branch = &mut block.branches[place];
+        let Some(line) = branch.line.as_deref_mut() else {
+            return;
+        };
+        line.phase = Phase::Idle;
+        // A branch without stages has no outcome of its own, only that of the stage before the block.
+        let ran = !line.path.is_empty();
+        let (status, reason) = match end {
+            LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
+            _ if !ran => (BranchStatus::Success, None),
+            _ => match line.last.status {
+                Status::Fail => (BranchStatus::Fail, Some(line.last.failure_reason.clone())),
+                Status::PartialSuccess => (BranchStatus::PartialSuccess, None),
+                _ => (BranchStatus::Success, None),
+            },
+        };
+        match status {
+            BranchStatus::Fail => {
+                block.failed += 1;
+                if block.failed == 1 {
+                    let name = branch_id(self.pipeline, branch.edge);
+                    let told = reason.as_deref().unwrap_or_default();
+                    block.first_failure = format!("branch `{name}`: {}", crate::line::or_unsaid(told));
+                }
+            }
+            _ => block.succeeded += 1,
+        }
+        let duration = self.totals.elapsed.saturating_sub(branch.began);
+        let path = line.branch.clone();
+        branch.ended = Some(Ended {
+            status,
+            reason: reason.clone(),
+            duration,
+        });
+        self.tell(|| Observation::ParallelBranchCompleted {
+            branch: path,
+            index: place as u32,
+            status,
+            reason,
+            duration,
+        });
+    }
+
+    /// Cancels the branches that are not needed any more.
+    fn cancel_rest(&mut self, line: &Line, block: &mut Block) {
+        for place in 0..block.branches.len() {
+            let branch = &mut block.branches[place];
+            if branch.ended.is_some() {
+                continue;
+            }
+            let mut duration = Duration::ZERO;
+            if let Some(running) = branch.line.as_deref_mut() {
+                self.cancel(running);
+                running.flush();
+                duration = self.totals.elapsed.saturating_sub(branch.began);
+            }
+            branch.ended = Some(Ended {
+                status: BranchStatus::Cancelled,
+                reason: None,
+                duration,
+            });
+            let path = path_of(line, branch.edge);
+            self.tell(|| Observation::ParallelBranchCompleted {
+                branch: path,
+                index: place as u32,
+                status: BranchStatus::Cancelled,
+                reason: None,
+                duration,
+            });
+        }
+        block.running = 0;
+    }
+
+    /// Brings the branches of a block together in the line around it.
+    fn join(&mut self, line: &mut Line, block: Block) -> Outcome {
+        let join = self.pipeline.stage(block.fan_out.join);
+        let mut outcome = block.outcome(join.kind() == kind::FAN_IN);
+        let duration = self.totals.elapsed.saturating_sub(block.began);
+        let id = line.id(self.totals.restarts);
+        self.tell(|| Observation::ParallelCompleted {
+            id,
+            succeeded: block.succeeded,
+            failed: block.failed,
+            duration,
+        });
+        let ignored = block.fan_out.error_policy == ErrorPolicy::Ignore;
+        let mut results = Vec::with_capacity(block.branches.len());
+        for branch in &block.branches {
+            let Some(ended) = &branch.ended else {
+                continue;
+            };
+            let id = branch_id(self.pipeline, branch.edge);
+            let key = format!("parallel.branch.{id}.status");
+            outcome = outcome.set(key, ended.status.word());
+            if !(ignored && ended.status == BranchStatus::Fail) {
+                results.push(result(id, branch, ended));
+            }
+        }
+        outcome = outcome
+            .set("parallel.results", Value::Array(results))
+            .set("parallel.success_count", block.succeeded)
+            .set("parallel.fail_count", block.failed);
+        line.merge(block);
+        outcome
+    }
+}
+
+fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
+    line.branch.then(BranchStep {
+        fan_out: line.at.node,
+        visit: line.at.visit,
+        attempt: line.at.attempt,
+        edge,
+    })
+}
+
+/// A branch as an entry of `parallel.results` (rule P3).
+fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
+    let mut fields = Map::new();
+    fields.insert("id".to_owned(), Value::String(id));
+    fields.insert("status".to_owned(), ended.status.word().into());
+    let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
+    fields.insert("duration_ms".to_owned(), millis.into());
+    let line = branch.line.as_deref().filter(|line| !line.path.is_empty());
+    let word = match (ended.status, line) {
+        (BranchStatus::Success, Some(line)) => line.last.status.word(),
+        _ => ended.status.word(),
+    };
+    fields.insert("outcome".to_owned(), word.into());
+    if let Some(reason) = &ended.reason {
+        fields.insert("failure_reason".to_owned(), reason.as_str().into());
+    }
+    if let Some(line) = line {
+        let last = line.last.node.and_then(|node| line.outcomes.get(node));
+        if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
+            fields.insert("notes".to_owned(), notes.into());
+        }
+        let updates = line.updates.iter().flatten();
+        let updates: Map<String, Value> = updates.map(|(key, value)| (key.clone(), value.clone())).collect();
+        if let Some(score) = updates.get("score").filter(|score| score.is_number()) {
+            fields.insert("score".to_owned(), score.clone());
+        }
+        if !updates.is_empty() {
+            fields.insert("context_updates".to_owned(), Value::Object(updates));
+        }
+    }
+    Value::Object(fields)
+}
+
+impl Line {
+    /// Keeps what the branches of an open block did so far, and forgets the block.
+    pub(crate) fn flush(&mut self) {
+        if let Phase::Parallel(mut block) = std::mem::replace(&mut self.phase, Phase::Idle) {
+            block.running_lines_mut().for_each(Line::flush);
+            self.merge(*block);
+        }
+    }
+
+    /// Keeps what branches did, in the order of their edges, so that it does not matter which ended first.
+    fn merge(&mut self, block: Block) {
+        let mut outcomes: BTreeMap<u32, NodeOutcome> = BTreeMap::new();
+        let revisits = self.revisits.clone();
+        for line in block.branches.into_iter().filter_map(|branch| branch.line) {
+            self.path.extend(line.path);
+            for (node, outcome) in line.outcomes.iter() {
+                // Where branches ran one node, a success does not hide a failure.
+                let hidden = outcomes
+                    .get(&node.0)
+                    .is_some_and(|known| !known.status.is_success());
+                if !hidden {
+                    outcomes.insert(node.0, outcome.clone());
+                }
+            }
+            for (node, visits) in line.visits.own() {
+                self.visits.add(node, visits);
+                self.failing.retain(|failing| failing.node != node);
+                let failing = line.failing.iter().filter(|failing| failing.node == node);
+                self.failing.extend(failing.cloned());
+            }
+            if let Some(Value::Array(errors)) = line.context.get("error_history") {
+                for error in &errors[errors.len().saturating_sub(line.errors.len())..] {
+                    self.context
+                        .append("error_history", error.as_str().unwrap_or_default().to_owned());
+                }
+            }
+            self.errors.extend(line.errors);
+            for (node, retries) in line.retries {
+                *self.retries.entry(node).or_default() += retries;
+            }
+            for (edge, taken) in line.revisits {
+                let before = revisits.get(&edge).copied().unwrap_or_default();
+                *self.revisits.entry(edge).or_default() += taken.saturating_sub(before);
+            }
+            if !line.last_failure.is_empty() {
+                self.last_failure = line.last_failure;
+            }
+        }
+        for (node, outcome) in outcomes {
+            self.outcomes.set(orchestra_graph::NodeIndex(node), outcome);
+        }
+    }
+}

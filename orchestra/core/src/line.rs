@@ -1,0 +1,760 @@
+//! One line of a run, from stage to stage: the main line, or a branch of a parallel block.
+
+use orchestra_graph::condition::Facts;
+use orchestra_graph::table::Routing;
+use orchestra_graph::{
+    Decision, EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Rule, Stage, kind, route,
+};
+use serde_json::Value;
+
+use crate::context::{Context, EngineKey};
+use crate::effect::{Effect, EffectId, Observation};
+use crate::failure::RunFailure;
+use crate::human::{Answer, AnsweredBy, Question, Reply};
+use crate::outcome::{FailureCategory, Outcome, Status};
+use crate::retry;
+use crate::state::{AttemptError, Failing, Line, NodeOutcome, Phase, Totals};
+
+/// The code of a failure to find the declared output in a response (rule R11).
+const OUTPUT_PARSE: &str = "output_parse";
+
+/// What a line does next.
+pub(crate) enum Todo {
+    /// Goes to a node.
+    Enter(NodeIndex),
+    /// Makes an attempt at the node where it is.
+    Attempt,
+    /// Takes the outcome of the attempt.
+    Ended(Outcome),
+    /// Chooses the way on from the node where it is.
+    Choose,
+}
+
+/// Where a line is when it can go no further by itself.
+pub(crate) enum Flow {
+    /// It waits for an event.
+    Wait,
+    /// It has ended.
+    Ended(LineEnd),
+    /// It ends the run.
+    Abort(RunFailure),
+    /// It begins the run anew.
+    Restart {
+        /// The edge that says so.
+        edge: EdgeIndex,
+        /// The context of which some keys are kept.
+        context: Context,
+    },
+}
+
+/// How a line ended.
+pub(crate) enum LineEnd {
+    /// It came to the join of its block.
+    Joined,
+    /// It came to the exit, or to another end that counts as one.
+    End,
+    /// Nothing takes a failure.
+    Failed(RunFailure),
+}
+
+/// One call of the machine: the pipeline can be read while the state changes.
+pub(crate) struct Step<'a> {
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) totals: &'a mut Totals,
+    pub(crate) observed: bool,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl<'a> Step<'a> {
+    /// Goes on until something must be waited for.
+    pub(crate) fn go(&mut self, line: &mut Line, todo: Todo) -> Flow {
+        let mut next = Ok(todo);
+        loop {
+            next = match next {
+                Ok(Todo::Enter(node)) => self.enter(line, node),
+                Ok(Todo::Attempt) => self.attempt(line),
+                Ok(Todo::Ended(outcome)) => self.ended(line, outcome),
+                Ok(Todo::Choose) => self.choose(line),
+                Err(flow) => return flow,
+            };
+        }
+    }
+
+    /// Acts on the line that waits for an effect, and on the blocks around it.
+    pub(crate) fn deliver(
+        &mut self,
+        line: &mut Line,
+        id: &EffectId,
+        depth: usize,
+        act: &mut dyn FnMut(&mut Step<'_>, &mut Line) -> Flow,
+    ) -> Flow {
+        let Some(step) = id.branch.steps().get(depth) else {
+            let here = (line.at.node, line.at.visit, line.at.attempt);
+            return if here == (id.node, id.visit, id.attempt) {
+                act(self, line)
+            } else {
+                Flow::Wait
+            };
+        };
+        let here = (line.at.node, line.at.visit, line.at.attempt);
+        let Phase::Parallel(block) = &mut line.phase else {
+            return Flow::Wait;
+        };
+        let Some(place) = block
+            .place(step.edge)
+            .filter(|_| here == (step.fan_out, step.visit, step.attempt))
+        else {
+            return Flow::Wait;
+        };
+        let Some(branch) = block.running_mut(place) else {
+            return Flow::Wait;
+        };
+        match self.deliver(branch, id, depth + 1, act) {
+            Flow::Ended(end) => match self.branch_ended(line, place, end) {
+                Ok(todo) => self.go(line, todo),
+                Err(flow) => flow,
+            },
+            other => other,
+        }
+    }
+
+    /// Goes to a node, unless the line ends there.
+    fn enter(&mut self, line: &mut Line, node: NodeIndex) -> Result<Todo, Flow> {
+        let stage = self.pipeline.stage(node);
+        if !line.branch.is_empty() {
+            if let Some(end) = self.leaves(line, stage) {
+                return Err(Flow::Ended(end));
+            }
+        } else if stage.row().role == Role::Exit
+            && let Some(target) = self.gates(line, node)?
+        {
+            return Ok(Todo::Enter(target));
+        }
+        self.visit(line, stage)?;
+        line.at.node = node;
+        line.at.visit = line.visits.get(node);
+        line.at.attempt = 1;
+        line.at.index = self.totals.begun;
+        self.totals.begun += 1;
+        line.context.set_engine(EngineKey::CurrentNode, stage.id());
+        Ok(Todo::Attempt)
+    }
+
+    /// How a branch ends before a node; `None` where it goes on into it.
+    fn leaves(&self, line: &Line, stage: Stage<'_>) -> Option<LineEnd> {
+        for step in line.branch.steps() {
+            let fan_out = self.pipeline.stage(step.fan_out);
+            if fan_out
+                .row()
+                .fan_out
+                .is_some_and(|fan_out| fan_out.join == stage.index())
+            {
+                return Some(LineEnd::Joined);
+            }
+            if step.fan_out == stage.index() {
+                return Some(LineEnd::Failed(RunFailure::BranchReentry {
+                    from: self.pipeline.stage(line.at.node).id().to_owned(),
+                    to: stage.id().to_owned(),
+                }));
+            }
+        }
+        (stage.row().role == Role::Exit).then_some(LineEnd::End)
+    }
+
+    /// Where unsatisfied goal gates send a run that is about to end well (Attractor 3.4, rule R7).
+    fn gates(&mut self, line: &Line, from: NodeIndex) -> Result<Option<NodeIndex>, Flow> {
+        let nodes = self
+            .pipeline
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.goal_gate);
+        let unsatisfied = nodes.filter_map(|(at, row)| {
+            let node = NodeIndex(at as u32);
+            let outcome = line.outcomes.get(node)?;
+            (!outcome.status.is_success()).then_some((node, row, outcome))
+        });
+        let Some((gate, row, outcome)) = unsatisfied.into_iter().next() else {
+            return Ok(None);
+        };
+        let settings = &self.pipeline.settings;
+        let targets = [
+            row.retry_target,
+            row.fallback_retry_target,
+            settings.retry_target,
+            settings.fallback_retry_target,
+        ];
+        let target = targets.into_iter().flatten().next();
+        let spent = self.totals.reroutes >= settings.max_goal_gate_reroutes;
+        let Some(target) = target.filter(|_| !spent) else {
+            return Err(Flow::Abort(RunFailure::GoalGate {
+                node: row.id.to_string(),
+                outcome: outcome.status.word().to_owned(),
+                reason: outcome.notes.clone().unwrap_or_default(),
+                limit: target.map(|_| settings.max_goal_gate_reroutes),
+            }));
+        };
+        self.totals.reroutes += 1;
+        let reroute = self.totals.reroutes;
+        self.tell(|| Observation::GoalGateUnsatisfied {
+            gate,
+            target,
+            reroute,
+        });
+        self.tell(|| Observation::Routed {
+            branch: Default::default(),
+            from,
+            decision: Decision {
+                next: Next::Jump(target),
+                rule: Rule::GoalGate,
+                tested: Vec::new(),
+            },
+        });
+        Ok(Some(target))
+    }
+
+    /// Counts a visit, unless it is one too many (rule R10).
+    fn visit(&mut self, line: &mut Line, stage: Stage<'_>) -> Result<(), Flow> {
+        let row = stage.row();
+        if stage.index().at() >= self.pipeline.nodes.len() {
+            return Err(Flow::Abort(RunFailure::InvalidTransition {
+                from: self.pipeline.stage(line.at.node).id().to_owned(),
+                reason: format!(
+                    "it leads to node {}, which the pipeline does not have",
+                    stage.index().0
+                ),
+            }));
+        }
+        let (limit, attribute) = match row.max_visits {
+            Some(limit) => (limit, "max_visits"),
+            None => (self.pipeline.settings.max_node_visits, "max_node_visits"),
+        };
+        if line.visits.get(stage.index()) >= limit {
+            return Err(Flow::Abort(RunFailure::MaxVisits {
+                node: row.id.to_string(),
+                limit,
+                attribute: attribute.to_owned(),
+            }));
+        }
+        line.visits.add(stage.index(), 1);
+        Ok(())
+    }
+
+    /// Begins an attempt at the node where the line is.
+    fn attempt(&mut self, line: &mut Line) -> Result<Todo, Flow> {
+        let stage = self.pipeline.stage(line.at.node);
+        let index = line.at.index;
+        let restarts = self.totals.restarts;
+        if decided_here(stage) {
+            self.tell(|| Observation::StageStarted {
+                id: line.id(restarts),
+                index,
+            });
+            return self.decided(line, stage);
+        }
+        let id = line.id(restarts);
+        self.tell(|| Observation::StageStarted {
+            id: id.clone(),
+            index,
+        });
+        if let Some(fan_out) = stage.row().fan_out {
+            return self.fork(line, id, fan_out);
+        }
+        if stage.kind() == kind::WAIT_HUMAN {
+            return self.ask(line, stage, id);
+        }
+        line.phase = Phase::Running;
+        self.effects.push(Effect::RunNode {
+            id,
+            context: line.context.clone(),
+        });
+        Err(Flow::Wait)
+    }
+
+    /// A node whose outcome the core itself knows.
+    fn decided(&mut self, line: &mut Line, stage: Stage<'_>) -> Result<Todo, Flow> {
+        let role = stage.row().role;
+        line.path.push(stage.index());
+        if role != Role::Routing {
+            remember(self.pipeline, line, stage, &Outcome::success());
+            record(line, stage.index(), Status::Success, None);
+        }
+        let restarts = self.totals.restarts;
+        self.tell(|| Observation::StageCompleted {
+            id: line.id(restarts),
+            index: line.at.index,
+            outcome: Outcome::success(),
+        });
+        if role == Role::Exit {
+            return Err(Flow::Ended(LineEnd::End));
+        }
+        Ok(Todo::Choose)
+    }
+
+    /// Asks a person for the way on (Attractor 4.6, rules H1 to H3).
+    fn ask(&mut self, line: &mut Line, stage: Stage<'_>, id: EffectId) -> Result<Todo, Flow> {
+        let question = Box::new(Question::of_gate(
+            self.pipeline,
+            stage.index(),
+            id.name(self.pipeline),
+        ));
+        if question.options.is_empty() {
+            let reason = "the gate has no outgoing edge that a person could choose";
+            return Ok(Todo::Ended(Outcome::fail_terminal(reason)));
+        }
+        line.phase = Phase::Asking(question.clone());
+        if let Some(delay) = question.timeout {
+            self.effects.push(Effect::StartTimer {
+                id: id.clone(),
+                delay,
+            });
+        }
+        // Who hears of the question may answer it at once, so it is open before.
+        self.effects.push(Effect::AskHuman {
+            id: id.clone(),
+            question: question.clone(),
+        });
+        self.tell(|| Observation::InterviewStarted { id, question });
+        Err(Flow::Wait)
+    }
+
+    /// Takes an answer, if the question does.
+    pub(crate) fn answered(&mut self, line: &mut Line, answer: &Answer) -> Flow {
+        let Phase::Asking(question) = &line.phase else {
+            return Flow::Wait;
+        };
+        if answer.reply == Reply::TimedOut {
+            return self.unanswered(line);
+        }
+        let (outcome, told) = if answer.reply == Reply::Skipped {
+            let reason = "the person skipped the question";
+            (Outcome::fail_terminal(reason), "skipped".to_owned())
+        } else {
+            let Ok(accepted) = question.accept(answer) else {
+                return Flow::Wait;
+            };
+            let label = accepted.options.first().map(|option| option.label.clone());
+            let told = accepted.text.clone().or(label).unwrap_or_default();
+            (question.outcome(&accepted, answer.by), told)
+        };
+        let text = question.text.clone();
+        let timed = question.timeout.is_some();
+        let id = line.id(self.totals.restarts);
+        if timed {
+            self.effects.push(Effect::CancelEffect { id: id.clone() });
+        }
+        let by = answer.by;
+        self.tell(|| Observation::InterviewCompleted {
+            id,
+            question: text,
+            answer: told,
+            by,
+        });
+        self.go(line, Todo::Ended(outcome))
+    }
+
+    /// The time to answer is up: the default, else another attempt (rule H3). Silence never approves.
+    pub(crate) fn unanswered(&mut self, line: &mut Line) -> Flow {
+        let Phase::Asking(question) = &line.phase else {
+            return Flow::Wait;
+        };
+        let default = question
+            .default
+            .clone()
+            .map(|key| Answer::choice(key).by(AnsweredBy::Default));
+        let accepted = default.as_ref().and_then(|answer| question.accept(answer).ok());
+        let outcome = match &accepted {
+            Some(accepted) => question.outcome(accepted, AnsweredBy::Default),
+            None => Outcome::retry("nobody answered in time, and the gate has no default"),
+        };
+        let label = accepted.and_then(|accepted| accepted.options.into_iter().next());
+        let (text, timeout) = (question.text.clone(), question.timeout.unwrap_or_default());
+        let id = line.id(self.totals.restarts);
+        self.effects.push(Effect::CancelEffect { id: id.clone() });
+        self.tell(|| Observation::InterviewTimeout {
+            id,
+            question: text,
+            timeout,
+            default: label.map(|option| option.label),
+        });
+        self.go(line, Todo::Ended(outcome))
+    }
+
+    /// Takes the outcome of an attempt: another one, or the way on.
+    fn ended(&mut self, line: &mut Line, mut outcome: Outcome) -> Result<Todo, Flow> {
+        line.phase = Phase::Idle;
+        let stage = self.pipeline.stage(line.at.node);
+        let index = line.at.index;
+        if matches!(outcome.status, Status::Fail | Status::Retry) {
+            self.failed_attempt(line, stage, &outcome);
+            let again = outcome.failure_category == FailureCategory::Retryable
+                && line.at.attempt < stage.row().retry.attempts
+                && stage.row().role != Role::Routing;
+            if again {
+                return Err(self.again(line, stage, outcome));
+            }
+            exhaust(stage, &mut outcome);
+        }
+        if line.at.attempt > 1 && outcome.status != Status::Fail {
+            line.context.remove(&retry_count_key(stage));
+        }
+        line.path.push(line.at.node);
+        if let Some(updates) = &mut line.updates {
+            updates.extend(
+                outcome
+                    .context_updates
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.clone())),
+            );
+        }
+        // An outcome that nobody wants to see afterwards gives its parts away instead of copies.
+        let wanted = self.observed || self.pipeline.settings.routing == Routing::FirstMatch;
+        let notes = if wanted {
+            for (key, value) in &outcome.context_updates {
+                line.context.update(key, value.clone());
+            }
+            outcome.notes.clone().or_else(|| outcome.failure_reason.clone())
+        } else {
+            for (key, value) in std::mem::take(&mut outcome.context_updates) {
+                line.context.update(&key, value);
+            }
+            outcome.notes.take().or_else(|| outcome.failure_reason.clone())
+        };
+        remember(self.pipeline, line, stage, &outcome);
+        record(line, line.at.node, outcome.status.clone(), notes);
+        let failed = outcome.status == Status::Fail;
+        if failed {
+            let reason = outcome.failure_reason.clone().unwrap_or_default();
+            let category = outcome.failure_category;
+            let id = line.id(self.totals.restarts);
+            line.last_failure = format!("stage `{}` failed: {}", stage.id(), or_unsaid(&reason));
+            self.tell(|| Observation::StageFailed {
+                id,
+                index,
+                outcome,
+                will_retry: false,
+            });
+            if let Some(failure) = self.breaker(line, stage, &reason) {
+                return Err(Flow::Abort(failure));
+            }
+            if category == FailureCategory::Pipeline {
+                let node = stage.id().to_owned();
+                return Err(Flow::Abort(RunFailure::StageFailed { node, reason }));
+            }
+        } else {
+            if !line.failing.is_empty() {
+                line.failing.retain(|failing| failing.node != stage.index());
+            }
+            if self.observed {
+                let id = line.id(self.totals.restarts);
+                self.tell(|| Observation::StageCompleted { id, index, outcome });
+            }
+        }
+        // An exit with a handler of its own may fail like any other stage (rule R3).
+        if stage.row().role == Role::Exit && !failed {
+            return Err(Flow::Ended(LineEnd::End));
+        }
+        Ok(Todo::Choose)
+    }
+
+    /// Keeps the reason of a failed attempt (rule Y7).
+    fn failed_attempt(&mut self, line: &mut Line, stage: Stage<'_>, outcome: &Outcome) {
+        let reason = outcome.failure_reason.clone().unwrap_or_default();
+        let told = format!("{}: {}", stage.id(), or_unsaid(&reason));
+        line.context.append("error_history", told);
+        line.errors.push(AttemptError {
+            node: stage.index(),
+            visit: line.at.visit,
+            attempt: line.at.attempt,
+            reason,
+        });
+    }
+
+    /// Waits for the next attempt (rule Y4).
+    fn again(&mut self, line: &mut Line, stage: Stage<'_>, outcome: Outcome) -> Flow {
+        let index = line.at.index;
+        let policy = &stage.row().retry;
+        let failed = line.id(self.totals.restarts);
+        let delay = retry::delay(policy, self.totals.seed, &failed, outcome.retry_after);
+        self.tell(|| Observation::StageFailed {
+            id: failed,
+            index,
+            outcome,
+            will_retry: true,
+        });
+        *line.retries.entry(line.at.node.0).or_default() += 1;
+        line.context.set(retry_count_key(stage), line.at.attempt);
+        line.at.attempt += 1;
+        let id = line.id(self.totals.restarts);
+        self.tell(|| Observation::StageRetrying {
+            id: id.clone(),
+            index,
+            attempts: policy.attempts,
+            delay,
+        });
+        line.phase = Phase::BackOff;
+        self.effects.push(Effect::StartTimer { id, delay });
+        Flow::Wait
+    }
+
+    /// Counts equal failures of a stage, one after the other (rule R10).
+    fn breaker(&mut self, line: &mut Line, stage: Stage<'_>, reason: &str) -> Option<RunFailure> {
+        let limit = self.pipeline.settings.failure_breaker;
+        let node = stage.index();
+        let known = line.failing.iter_mut().find(|failing| failing.node == node);
+        let count = match known {
+            Some(failing) if failing.reason == reason => {
+                failing.count += 1;
+                failing.count
+            }
+            other => {
+                let first = Failing {
+                    node,
+                    reason: reason.to_owned(),
+                    count: 1,
+                };
+                match other {
+                    Some(failing) => *failing = first,
+                    None => line.failing.push(first),
+                }
+                1
+            }
+        };
+        (limit > 0 && count >= limit).then(|| RunFailure::FailureBreaker {
+            node: stage.id().to_owned(),
+            reason: reason.to_owned(),
+            count,
+        })
+    }
+
+    /// Asks the router and follows it.
+    fn choose(&mut self, line: &mut Line) -> Result<Todo, Flow> {
+        let pipeline = self.pipeline;
+        let stage = pipeline.stage(line.at.node);
+        let decision = route(pipeline, stage.index(), &facts(pipeline, line, stage));
+        let next = decision.next;
+        let told = match next {
+            Next::Fail(RouteFault::NoMatchingEdge) => decision.describe(pipeline, stage.index()),
+            _ => String::new(),
+        };
+        self.tell(|| Observation::Routed {
+            branch: line.branch.clone(),
+            from: stage.index(),
+            decision,
+        });
+        let node = || stage.id().to_owned();
+        let failure = match next {
+            Next::Edge(edge) => {
+                if let Some(failure) = self.revisit(line, edge) {
+                    return Err(Flow::Ended(LineEnd::Failed(failure)));
+                }
+                self.take(edge);
+                let row = pipeline.edge(edge);
+                if row.loop_restart {
+                    let context = line.context.clone();
+                    return Err(Flow::Restart { edge, context });
+                }
+                return Ok(Todo::Enter(row.to));
+            }
+            Next::Jump(target) => return Ok(Todo::Enter(target)),
+            Next::End { success: true } => {
+                if line.branch.is_empty()
+                    && let Some(target) = self.gates(line, stage.index())?
+                {
+                    return Ok(Todo::Enter(target));
+                }
+                return Err(Flow::Ended(LineEnd::End));
+            }
+            Next::End { success: false } => RunFailure::FailureEnd {
+                node: node(),
+                reason: line.last_failure.clone(),
+            },
+            Next::Fail(RouteFault::DeadEnd) => RunFailure::DeadEnd { node: node() },
+            Next::Fail(RouteFault::NoMatchingEdge) => RunFailure::NoMatchingEdge {
+                node: node(),
+                report: told,
+            },
+            Next::Fail(RouteFault::StageFailed) => {
+                let node = line
+                    .last
+                    .node
+                    .map_or("", |node| pipeline.stage(node).id())
+                    .to_owned();
+                let reason = line.last.failure_reason.clone();
+                match &*line.last.failure_code {
+                    OUTPUT_PARSE => RunFailure::OutputParse { node, reason },
+                    _ => RunFailure::StageFailed { node, reason },
+                }
+            }
+        };
+        Err(Flow::Ended(LineEnd::Failed(failure)))
+    }
+
+    /// Counts that an edge was taken.
+    pub(crate) fn take(&mut self, edge: EdgeIndex) {
+        if let Some(taken) = self.totals.taken.get_mut(edge.at()) {
+            *taken = taken.saturating_add(1);
+        }
+    }
+
+    /// Refuses to go back in first-match routing, unless the edge allows it (rule R11).
+    fn revisit(&mut self, line: &mut Line, at: EdgeIndex) -> Option<RunFailure> {
+        let edge = self.pipeline.edge(at);
+        if self.pipeline.settings.routing != Routing::FirstMatch || line.visits.get(edge.to) == 0 {
+            return None;
+        }
+        let id = |node: NodeIndex| self.pipeline.stage(node).id().to_owned();
+        let taken = line.revisits.entry(at.0).or_default();
+        if !edge.allow_revisit || edge.max_revisits.is_some_and(|limit| *taken >= limit) {
+            return Some(RunFailure::CircularPipeline {
+                from: id(edge.from),
+                to: id(edge.to),
+            });
+        }
+        *taken += 1;
+        None
+    }
+
+    /// Stops everything that a line waits for; its state can still be read.
+    pub(crate) fn cancel(&mut self, line: &mut Line) {
+        match &mut line.phase {
+            Phase::Idle => return,
+            Phase::Parallel(block) => block.running_lines_mut().for_each(|branch| self.cancel(branch)),
+            phase => {
+                *phase = Phase::Idle;
+                let id = line.id(self.totals.restarts);
+                self.effects.push(Effect::CancelEffect { id });
+            }
+        }
+        let id = line.id(self.totals.restarts);
+        let index = line.at.index;
+        self.tell(|| Observation::StageCancelled { id, index });
+    }
+
+    /// Makes an observation, if anybody wants one.
+    pub(crate) fn tell(&mut self, observation: impl FnOnce() -> Observation) {
+        if self.observed {
+            self.effects.push(Effect::Observe(observation()));
+        }
+    }
+}
+
+/// A closure that is called once, in the form of one that may be called often: one type for lines at every depth.
+pub(crate) fn once<'f>(
+    act: impl FnOnce(&mut Step<'_>, &mut Line) -> Flow + 'f,
+) -> impl FnMut(&mut Step<'_>, &mut Line) -> Flow + 'f {
+    let mut act = Some(act);
+    move |step, line| match act.take() {
+        Some(act) => act(step, line),
+        None => Flow::Wait,
+    }
+}
+
+/// What routing sees.
+pub(crate) fn facts<'f>(pipeline: &'f Pipeline, line: &'f Line, stage: Stage<'f>) -> Facts<'f> {
+    let last = &line.last;
+    Facts {
+        outcome: last.status.word(),
+        preferred_label: &last.preferred_label,
+        failure_reason: &last.failure_reason,
+        suggested_next_ids: &last.suggested_next_ids,
+        current_node: stage.id(),
+        last_stage: last.node.map_or("", |node| pipeline.stage(node).id()),
+        context: &line.context,
+        output: &last.output,
+    }
+}
+
+/// Keeps a stage's outcome for the record; a skipped stage leaves none (Attractor 5.2).
+fn record(line: &mut Line, node: NodeIndex, status: Status, notes: Option<String>) {
+    if status != Status::Skipped {
+        line.outcomes.set(node, NodeOutcome { status, notes });
+    }
+}
+
+/// Keeps what routing sees of a stage (rule R4) and sets the engine's own context keys.
+fn remember(pipeline: &Pipeline, line: &mut Line, stage: Stage<'_>, outcome: &Outcome) {
+    let Line { context, last, .. } = line;
+    // What is as it was is not written again: most stages succeed, and few prefer a label.
+    let first = last.node.is_none();
+    if last.node != Some(stage.index()) {
+        context.set_engine(EngineKey::LastStage, stage.id());
+        last.node = Some(stage.index());
+    }
+    if first || last.status != outcome.status {
+        context.set_engine(EngineKey::Outcome, outcome.status.word());
+        last.status = outcome.status.clone();
+    }
+    let label = outcome.preferred_label.as_deref().unwrap_or_default();
+    if first || !(label.is_empty() && last.preferred_label.is_empty()) {
+        context.set_engine(EngineKey::PreferredLabel, label);
+        label.clone_into(&mut last.preferred_label);
+    }
+    last.suggested_next_ids.clone_from(&outcome.suggested_next_ids);
+    last.failure_reason.clear();
+    last.failure_code.clear();
+    if outcome.status == Status::Fail {
+        last.failure_reason
+            .push_str(outcome.failure_reason.as_deref().unwrap_or_default());
+        last.failure_code
+            .push_str(outcome.failure_code.as_deref().unwrap_or_default());
+    }
+    if pipeline.settings.routing == Routing::FirstMatch {
+        last.output.clone_from(&outcome.context_updates);
+    }
+}
+
+/// Whether the core itself decides the node's outcome: start, exit and routing nodes of the built-in kinds.
+fn decided_here(stage: Stage<'_>) -> bool {
+    match stage.row().role {
+        Role::Start => stage.kind() == kind::START,
+        Role::Exit => stage.kind() == kind::EXIT,
+        Role::Routing => true,
+        Role::Work => false,
+    }
+}
+
+/// What an attempt's failure is when no other attempt follows (rule Y5).
+fn exhaust(stage: Stage<'_>, outcome: &mut Outcome) {
+    let wanted = outcome.status == Status::Retry;
+    if wanted {
+        outcome
+            .failure_reason
+            .get_or_insert_with(|| "the stage asked for a retry, but none is left".to_owned());
+    }
+    let spent =
+        outcome.failure_category == FailureCategory::Retryable && (wanted || stage.row().retry.attempts > 1);
+    if stage.row().allow_partial && spent {
+        outcome.status = Status::PartialSuccess;
+        outcome
+            .notes
+            .get_or_insert_with(|| "retries exhausted, partial success accepted".to_owned());
+    } else {
+        outcome.status = Status::Fail;
+    }
+}
+
+/// The context key of a stage's retries (Attractor 5.1).
+fn retry_count_key(stage: Stage<'_>) -> String {
+    ["internal.retry_count.", stage.id()].concat()
+}
+
+pub(crate) fn or_unsaid(reason: &str) -> &str {
+    if reason.is_empty() {
+        "no reason was given"
+    } else {
+        reason
+    }
+}
+
+impl Context {
+    /// Adds a text to a list.
+    pub(crate) fn append(&mut self, key: &str, text: String) {
+        let mut list = match self.get(key) {
+            Some(Value::Array(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        list.push(Value::String(text));
+        self.set(key, Value::Array(list));
+    }
+}

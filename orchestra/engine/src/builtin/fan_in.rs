@@ -1,0 +1,254 @@
+//! Fan-ins: the best of what the branches gave (Attractor 4.9, rule P6).
+
+use std::sync::Arc;
+
+use orchestra_core::{
+    Candidate, Outcome, best_candidate, candidates, chosen_candidate, fan_in, no_candidate,
+};
+use orchestra_graph::Stage;
+use serde_json::Value;
+
+use super::backend::{AnyBackend, CodergenReply};
+use super::codergen::{ask, stored, written};
+use super::{output, status};
+use crate::handler::{Handler, HandlerFuture};
+use crate::stage::StageContext;
+use crate::store::StoreError;
+
+/// How many characters the list of candidates in a prompt may take in all.
+const LISTED: usize = 48_000;
+/// How many characters the shortest description of a candidate may take.
+const LEAST: usize = 400;
+/// Where the outcome of a fan-in names its choice.
+const BEST_ID: &str = "parallel.fan_in.best_id";
+
+pub(crate) struct FanIn {
+    /// What ranks the candidates of a node with a prompt.
+    pub(crate) backend: Option<Arc<dyn AnyBackend>>,
+}
+
+/// Whether a model is to choose.
+pub(crate) fn asks_a_model(node: Stage<'_>) -> bool {
+    node.text("prompt")
+        .is_some_and(|prompt| !prompt.trim().is_empty())
+}
+
+impl Handler for FanIn {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            match &self.backend {
+                Some(backend) if asks_a_model(stage.node()) => {
+                    let ranked = rank(&**backend, &stage).await;
+                    stored(&stage, ranked)
+                }
+                _ => fan_in(stage.context()),
+            }
+        })
+    }
+}
+
+/// Lets a model choose, unless there is no choice.
+async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Outcome, StoreError> {
+    let candidates = match candidates(stage.context()) {
+        Ok(candidates) => candidates,
+        Err(reason) => return Ok(Outcome::fail_terminal(reason)),
+    };
+    let Some(best) = best_candidate(&candidates) else {
+        return Ok(no_candidate(&candidates));
+    };
+    if candidates
+        .iter()
+        .filter(|candidate| candidate.succeeded())
+        .count()
+        == 1
+    {
+        return Ok(chosen_candidate(best));
+    }
+    let named = match ask(backend, stage, prompt(stage.node(), &candidates)).await? {
+        CodergenReply::Outcome(outcome) if !outcome.status.is_success() => return Ok(outcome),
+        CodergenReply::Outcome(outcome) => match outcome.context_updates.get(BEST_ID) {
+            Some(Value::String(id)) => find(&candidates, id).map(|best| (best, Some(outcome))),
+            _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
+        },
+        CodergenReply::Text(text) => match written(stage) {
+            Ok(Some(written)) if !written.status.is_success() => return Ok(written),
+            Ok(written) => chosen(&candidates, &text).map(|best| (best, written)),
+            Err(problem) => return Ok(Outcome::fail(problem)),
+        },
+    };
+    Ok(match named {
+        Ok((best, None)) => chosen_candidate(best),
+        Ok((best, Some(own))) => {
+            // The stage may add to the choice, but not record another than it made.
+            let choice = chosen_candidate(best);
+            let recorded = choice.context_updates.clone();
+            let mut outcome = status::merge(choice, own);
+            outcome.context_updates.extend(recorded);
+            outcome
+        }
+        Err(problem) => Outcome::fail(problem),
+    })
+}
+
+/// The candidate that a response names: by a JSON block with `best`, or by its id and nothing else.
+fn chosen<'c>(candidates: &'c [Candidate], response: &str) -> Result<&'c Candidate, String> {
+    let bare = response
+        .trim()
+        .trim_matches(|c: char| matches!(c, '`' | '"' | '\'' | '*' | '.'))
+        .trim();
+    match output::last_object(response) {
+        Ok(fields) => match fields.get("best") {
+            Some(Value::String(id)) => find(candidates, id),
+            _ => Err("the JSON block of the response has no text under `best`".to_owned()),
+        },
+        Err(_) if candidates.iter().any(|candidate| candidate.id == bare) => find(candidates, bare),
+        Err(found) => Err(format!("the response names no candidate: {found}")),
+    }
+}
+
+fn find<'c>(candidates: &'c [Candidate], id: &str) -> Result<&'c Candidate, String> {
+    let eligible = || candidates.iter().filter(|candidate| candidate.succeeded());
+    match candidates.iter().find(|candidate| candidate.id == id.trim()) {
+        Some(candidate) if candidate.succeeded() => Ok(candidate),
+        other => {
+            let what = match other {
+                Some(_) => "did not succeed",
+                None => "is no candidate",
+            };
+            let ids: Vec<&str> = eligible().map(|candidate| candidate.id.as_str()).collect();
+            let shown: String = id.trim().chars().take(80).collect();
+            Err(format!(
+                "the choice `{}` {what}; {} may be chosen",
+                shown.escape_debug(),
+                output::quoted(&ids)
+            ))
+        }
+    }
+}
+
+/// The node's prompt, the candidates, and how to answer.
+fn prompt(node: Stage<'_>, candidates: &[Candidate]) -> String {
+    let budget = (LISTED / candidates.len().max(1)).max(LEAST);
+    let mut text = format!("{}\n\n## Candidates\n", node.prompt());
+    for candidate in candidates {
+        describe(candidate, budget, &mut text);
+    }
+    text.push_str(
+        "\n## Answer\n\nCompare the candidates that succeeded, and end your answer with the id of the best one in a \
+         JSON code block of this form:\n```json\n{\"best\": \"ID\"}\n```\n",
+    );
+    text
+}
+
+fn describe(candidate: &Candidate, budget: usize, text: &mut String) {
+    text.push_str(&format!(
+        "\n### {}\n- status: {}\n",
+        candidate.id, candidate.status
+    ));
+    if candidate.outcome != candidate.status.word() {
+        text.push_str(&format!("- outcome: {}\n", candidate.outcome));
+    }
+    if let Some(score) = candidate.score {
+        text.push_str(&format!("- score: {score}\n"));
+    }
+    let mut field = |name: &str, value: &str, limit: usize| {
+        text.push_str(&format!("- {name}: {}\n", shortened(value, limit)));
+    };
+    if let Some(notes) = &candidate.notes {
+        field("notes", notes, budget / 4);
+    }
+    if let Some(reason) = &candidate.failure_reason {
+        field("failure reason", reason, budget / 4);
+    }
+    if !candidate.context_updates.is_empty() {
+        let updates = serde_json::to_string(&candidate.context_updates).unwrap_or_default();
+        field("context updates", &updates, budget / 2);
+    }
+}
+
+/// A text in one line, cut where it is too long; how much is missing is said.
+fn shortened(text: &str, limit: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = line.chars().count();
+    if length <= limit {
+        return line;
+    }
+    let shown: String = line.chars().take(limit).collect();
+    format!("{shown} [{} more characters]", length - limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestra_core::Context;
+    use serde_json::json;
+
+    use super::*;
+
+    fn three() -> Vec<Candidate> {
+        let results = json!([
+            {"id": "a", "status": "success"},
+            {"id": "b", "status": "partial_success"},
+            {"id": "c", "status": "fail", "failure_reason": "no tests"},
+        ]);
+        candidates(&[("parallel.results", results)].into_iter().collect::<Context>()).unwrap()
+    }
+
+    #[test]
+    fn a_choice_is_named_by_a_block_or_by_the_bare_id() {
+        let candidates = three();
+        for response in [
+            "B is shorter.\n```json\n{\"best\": \"b\"}\n```",
+            "```json\n{\"best\": \"a\"}\n```\nNo:\n```json\n{\"best\": \" b \", \"why\": 1}\n```",
+            "b",
+            " `b`.\n",
+            "**b**",
+        ] {
+            assert_eq!(
+                chosen(&candidates, response).map(|best| &*best.id),
+                Ok("b"),
+                "{response}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_choice_that_cannot_be_made_is_told() {
+        let candidates = three();
+        let told = |response: &str| chosen(&candidates, response).unwrap_err();
+        assert_eq!(
+            told("c"),
+            "the choice `c` did not succeed; `a`, `b` may be chosen"
+        );
+        assert_eq!(
+            told("```json\n{\"best\": \"d\"}\n```"),
+            "the choice `d` is no candidate; `a`, `b` may be chosen"
+        );
+        assert_eq!(
+            told("```json\n{\"worst\": \"a\"}\n```"),
+            "the JSON block of the response has no text under `best`"
+        );
+        let prose = told("I like a, and b too.");
+        assert!(prose.starts_with("the response names no candidate: "), "{prose}");
+        assert!(told("").ends_with("the response is empty"));
+    }
+
+    #[test]
+    fn the_list_stays_small_however_much_the_branches_wrote() {
+        let results: Vec<Value> = (0..20)
+            .map(|at| {
+                json!({"id": format!("b{at}"), "status": "success", "notes": "n".repeat(10_000),
+                       "failure_reason": "r".repeat(10_000),
+                       "context_updates": {"text": "é".repeat(10_000)}})
+            })
+            .collect();
+        let context: Context = [("parallel.results", Value::Array(results))]
+            .into_iter()
+            .collect();
+        let mut text = String::new();
+        for candidate in &candidates(&context).unwrap() {
+            describe(candidate, LEAST, &mut text);
+        }
+        assert!(text.chars().count() < 20 * (LEAST + 200), "{}", text.len());
+        assert!(text.contains("more characters]"));
+    }
+}

@@ -1,0 +1,230 @@
+//! Output data of model stages: keys that are asked for in the prompt and taken from the response (rule R11).
+
+use orchestra_core::Outcome;
+use orchestra_graph::Stage;
+use serde_json::{Map, Value};
+
+/// How many characters of what was found a reason shows.
+const EXCERPT: usize = 200;
+
+/// The keys that the response of a stage must hold (`output_keys`), each once, in order.
+pub(crate) fn keys(node: Stage<'_>) -> Vec<&str> {
+    let mut keys = Vec::new();
+    for key in node
+        .text("output_keys")
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+    {
+        if !key.is_empty() && !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// The prompt of a stage, with the request for its output keys where it has any.
+pub(crate) fn prompt(node: Stage<'_>) -> String {
+    let keys = keys(node);
+    let prompt = node.prompt();
+    if keys.is_empty() {
+        return prompt.to_owned();
+    }
+    let list: String = keys.iter().map(|key| format!("- {key}\n")).collect();
+    let form: Vec<String> = keys
+        .iter()
+        .map(|key| format!("  {}: ...", Value::from(*key)))
+        .collect();
+    format!(
+        "{prompt}\n\n## Expected outputs\n\nEnd your answer with one JSON code block (```json ... ```) that holds \
+         exactly these keys:\n{list}\nGive each value in its JSON type: true or false, a number, a text in quotes, \
+         a list or an object. The form is:\n```json\n{{\n{}\n}}\n```\n",
+        form.join(",\n")
+    )
+}
+
+/// The last fenced JSON block of a response that is an object.
+///
+/// # Errors
+/// Says in one line what was found instead.
+pub(crate) fn last_object(response: &str) -> Result<Map<String, Value>, String> {
+    let blocks = json_blocks(response);
+    let mut fault = None;
+    for block in blocks.iter().rev() {
+        match serde_json::from_str(block) {
+            Ok(Value::Object(fields)) => return Ok(fields),
+            Ok(other) => fault = fault.or_else(|| Some((format!("it holds {}", type_name(&other)), block))),
+            Err(error) => fault = fault.or_else(|| Some((error.to_string(), block))),
+        }
+    }
+    Err(match fault {
+        Some((fault, block)) => {
+            let shown = excerpt(block.chars());
+            format!("the last JSON code block is no JSON object ({fault}): `{shown}`")
+        }
+        None if response.trim().is_empty() => "the response is empty".to_owned(),
+        None => {
+            // The block belongs at the end, so the end is what is shown.
+            let tail: Vec<char> = response.trim_end().chars().rev().take(EXCERPT).collect();
+            let shown = excerpt(tail.into_iter().rev());
+            format!("the response holds no JSON code block; it ends with `{shown}`")
+        }
+    })
+}
+
+/// The failure of a stage whose response does not hold its output; asking once more may help.
+pub(crate) fn unparsed(keys: &[&str], found: &str) -> Outcome {
+    let reason = format!(
+        "output_parse: expected a JSON code block with the keys {}, but {found}",
+        quoted(keys)
+    );
+    Outcome::fail(reason).with_code("output_parse")
+}
+
+/// Keys for a message.
+pub(crate) fn quoted(keys: &[&str]) -> String {
+    let quoted: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    quoted.join(", ")
+}
+
+/// The insides of the fenced blocks that are marked as JSON.
+///
+/// Such a block begins wherever its mark stands, even inside a block of another kind: models wrap whole answers.
+/// The end of the text ends a block too, so that a response that was cut off is told as such.
+fn json_blocks(response: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(Fence<'_>, String)> = None;
+    for line in response.lines() {
+        let fence = Fence::of(line);
+        match (&mut open, fence) {
+            (_, Some(fence)) if fence.is_json() => {
+                blocks.extend(open.replace((fence, String::new())).map(|(_, text)| text));
+            }
+            (Some((begun, _)), Some(fence)) if fence.closes(begun) => {
+                blocks.extend(open.take().map(|(_, text)| text));
+            }
+            (Some((_, text)), _) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            (None, _) => {}
+        }
+    }
+    blocks.extend(open.map(|(_, text)| text));
+    blocks
+}
+
+/// A line that begins or ends a block: three or more of one mark, and what stands behind them.
+struct Fence<'l> {
+    mark: char,
+    length: usize,
+    info: &'l str,
+}
+
+impl<'l> Fence<'l> {
+    fn of(line: &'l str) -> Option<Fence<'l>> {
+        let line = line.trim();
+        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+        let info = line.trim_start_matches(mark);
+        let length = line.len() - info.len();
+        (length >= 3).then_some(Fence {
+            mark,
+            length,
+            info: info.trim(),
+        })
+    }
+
+    fn is_json(&self) -> bool {
+        let word = self.info.split_whitespace().next();
+        word.is_some_and(|word| word.eq_ignore_ascii_case("json"))
+    }
+
+    fn closes(&self, begun: &Fence<'_>) -> bool {
+        self.info.is_empty() && self.mark == begun.mark && self.length >= begun.length
+    }
+}
+
+/// The beginning of a text in one line.
+fn excerpt(text: impl Iterator<Item = char>) -> String {
+    let shown: String = text.take(EXCERPT).collect();
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(response: &str) -> Value {
+        Value::Object(last_object(response).unwrap())
+    }
+
+    #[test]
+    fn the_last_block_that_is_an_object_is_taken() {
+        let response =
+            "First:\n```json\n{\"a\": 1}\n```\nthen\n```json\n{\"a\": 2, \"b\": [true]}\n```\nDone.";
+        assert_eq!(object(response), json!({"a": 2, "b": [true]}));
+        let list_last = "```json\n{\"a\": 1}\n```\n```json\n[1, 2]\n```";
+        assert_eq!(object(list_last), json!({"a": 1}));
+        let broken_last = "```json\n{\"a\": 1}\n```\n```json\n{\"a\": \n```";
+        assert_eq!(object(broken_last), json!({"a": 1}));
+    }
+
+    #[test]
+    fn blocks_are_found_as_models_write_them() {
+        for response in [
+            "```json\r\n{\"a\": 1}\r\n```\r\n",
+            "```JSON\n{\"a\": 1}\n```",
+            "~~~json\n{\"a\": 1}\n~~~",
+            "````json title=\"out\"\n{\"a\": 1}\n````",
+            "1. The result:\n\n   ``` json\n   {\"a\": 1}\n   ```\n",
+            "```json\n{\"a\": 1}",
+            "```markdown\n# Answer\n```json\n{\"a\": 1}\n```\n```\n",
+            "```rust\nlet a = 1;\n```\n```json\n{\"a\": 1}\n```",
+        ] {
+            assert_eq!(object(response), json!({"a": 1}), "{response:?}");
+        }
+        let inner = "```json\n{\"a\": \"```\"}\n```";
+        assert_eq!(object(inner), json!({"a": "```"}));
+    }
+
+    #[test]
+    fn what_is_found_instead_is_told() {
+        let told = |response: &str| last_object(response).unwrap_err();
+        assert_eq!(told(" \n"), "the response is empty");
+        assert_eq!(
+            told("It went\nwell. {\"a\": 1}"),
+            "the response holds no JSON code block; it ends with `It went well. {\"a\": 1}`"
+        );
+        let unmarked = told("```\n{\"a\": 1}\n```");
+        assert!(
+            unmarked.starts_with("the response holds no JSON code block"),
+            "{unmarked}"
+        );
+        let cut = told("```json\n{\"a\": 1,\n");
+        assert!(
+            cut.starts_with("the last JSON code block is no JSON object (EOF")
+                && cut.ends_with(": `{\"a\": 1,`"),
+            "{cut}"
+        );
+        let list = told("```json\n{\n```\n```json\n[1]\n```");
+        assert_eq!(
+            list,
+            "the last JSON code block is no JSON object (it holds a list): `[1]`"
+        );
+        let long = told(&"wörter ".repeat(1_000));
+        assert!(long.chars().count() < EXCERPT + 80, "{long}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Answers that were given beforehand (Attractor 6.4).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use orchestra_core::{Answer, AnsweredBy, Question};
+
+use super::{InterviewError, Interviewer};
+
+/// Gives answers that were prepared, in turn (Attractor 6.4, 11.8); the clones share the queue.
+///
+/// Answers of a node are for its questions alone, and come before those that are for any. Every answer is recorded as
+/// prepared. When none is left, the question is skipped.
+///
+/// ```
+/// use orchestra_engine::{Answer, Interviewer, Question, QuestionKind, QueueInterviewer, Reply};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = QueueInterviewer::new().answers(["yes", "no"]).answers_for("approve", ["Y"]);
+/// let question = Question::new(QuestionKind::YesNo, "Ready?");
+/// assert_eq!(queue.ask(question.clone()).await?.reply, Reply::Chosen(vec!["yes".to_owned()]));
+/// assert_eq!(queue.take_for("approve").map(|answer| answer.reply), Some(Reply::Chosen(vec!["Y".to_owned()])));
+/// assert_eq!(queue.ask(question.clone()).await?.reply, Reply::Chosen(vec!["no".to_owned()]));
+/// assert_eq!(queue.ask(question).await?.reply, Reply::Skipped);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct QueueInterviewer {
+    queues: Arc<Mutex<Queues>>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    any: VecDeque<Answer>,
+    nodes: BTreeMap<String, VecDeque<Answer>>,
+}
+
+impl QueueInterviewer {
+    /// An empty queue.
+    pub fn new() -> QueueInterviewer {
+        QueueInterviewer::default()
+    }
+
+    /// Adds answers for the questions of any node, behind those that are there.
+    #[must_use]
+    pub fn answers(self, answers: impl IntoIterator<Item = impl Into<Answer>>) -> QueueInterviewer {
+        self.lock().any.extend(answers.into_iter().map(prepared));
+        self
+    }
+
+    /// Adds answers for the questions of one node, behind those that are there.
+    #[must_use]
+    pub fn answers_for(
+        self,
+        node: impl Into<String>,
+        answers: impl IntoIterator<Item = impl Into<Answer>>,
+    ) -> QueueInterviewer {
+        let answers = answers.into_iter().map(prepared);
+        self.lock().nodes.entry(node.into()).or_default().extend(answers);
+        self
+    }
+
+    /// Takes the next answer for a question of this node; `None` where none is left.
+    pub fn take_for(&self, node: &str) -> Option<Answer> {
+        let mut queues = self.lock();
+        let own = queues.nodes.get_mut(node).and_then(VecDeque::pop_front);
+        own.or_else(|| queues.any.pop_front())
+    }
+
+    /// How many answers are left.
+    pub fn len(&self) -> usize {
+        let queues = self.lock();
+        queues.any.len() + queues.nodes.values().map(VecDeque::len).sum::<usize>()
+    }
+
+    /// Whether no answer is left.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn prepared(answer: impl Into<Answer>) -> Answer {
+    answer.into().by(AnsweredBy::Prepared)
+}
+
+impl Interviewer for QueueInterviewer {
+    async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
+        let next = self.take_for(&question.node);
+        Ok(next.unwrap_or_else(|| prepared(Answer::skipped())))
+    }
+}

@@ -1,0 +1,299 @@
+//! What the machine did, told to those who follow the run.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome};
+use orchestra_graph::{NodeIndex, Role};
+
+use crate::builtin::status;
+use crate::driver::Driver;
+use crate::event::EventKind;
+use crate::store::{StageFile, StoreError};
+
+/// When the stages that run began. The main line has one at a time.
+#[derive(Default)]
+pub(crate) struct Began {
+    main: Duration,
+    branches: HashMap<EffectId, Duration>,
+}
+
+impl Began {
+    fn set(&mut self, id: &EffectId, time: Duration) {
+        if id.branch.is_empty() {
+            self.main = time;
+        } else {
+            self.branches.insert(id.clone(), time);
+        }
+    }
+
+    fn take(&mut self, id: &EffectId) -> Duration {
+        match id.branch.is_empty() {
+            true => self.main,
+            false => self.branches.remove(id).unwrap_or_default(),
+        }
+    }
+
+    fn get(&self, id: &EffectId) -> Duration {
+        match id.branch.is_empty() {
+            true => self.main,
+            false => self.branches.get(id).copied().unwrap_or_default(),
+        }
+    }
+}
+
+fn has_ended(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Observe(Observation::StageCompleted { .. } | Observation::StageFailed { .. })
+    )
+}
+
+impl Driver {
+    /// Tells what the machine did, up to where the disk must be waited for; gives the stage that ended there. What the
+    /// machine wants is put behind what is to be done.
+    pub(crate) fn tell_all(&mut self) -> Result<Option<NodeIndex>, StoreError> {
+        let told = |effect: &Effect| matches!(effect, Effect::Observe(_));
+        if !self.effects.iter().any(told) {
+            self.actions.extend(self.effects.drain(..));
+            return Ok(None);
+        }
+        self.look_at_the_clock();
+        let mut effects = std::mem::take(&mut self.effects);
+        let last_ended = match &self.run.store {
+            Some(_) => effects.iter().rposition(has_ended),
+            None => None,
+        };
+        if let Some(last_ended) = last_ended {
+            self.effects = effects.split_off(last_ended + 1);
+        }
+        let mut saved = None;
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Observe(observation) => saved = self.tell(observation)?.or(saved),
+                action => self.actions.push_back(action),
+            }
+        }
+        if last_ended.is_none() {
+            // The list keeps its room for the next turn.
+            self.effects = effects;
+            return Ok(None);
+        }
+        Ok(saved)
+    }
+
+    /// How long a stage took that is over.
+    fn took(&mut self, id: &EffectId) -> Duration {
+        self.elapsed.saturating_sub(self.stages_began.take(id))
+    }
+
+    fn branch(&self, branch: &BranchPath) -> Option<String> {
+        (!branch.is_empty()).then(|| branch.name(&self.run.pipeline))
+    }
+
+    /// Turns an observation into an event; gives the node if a stage has ended.
+    fn tell(&mut self, observation: Observation) -> Result<Option<NodeIndex>, StoreError> {
+        let run = self.run.clone();
+        let kind = match observation {
+            Observation::StageStarted { id, index } => {
+                self.stages_began.set(&id, self.elapsed);
+                EventKind::StageStarted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                }
+            }
+            Observation::StageCompleted { id, index, outcome } => {
+                self.keep_status(&id, &outcome)?;
+                let duration = self.took(&id);
+                self.emit(EventKind::StageCompleted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    outcome: outcome.status,
+                    preferred_label: outcome.preferred_label,
+                    notes: outcome.notes,
+                    duration,
+                });
+                return Ok(Some(id.node));
+            }
+            Observation::StageFailed {
+                id,
+                index,
+                outcome,
+                will_retry,
+            } => {
+                self.keep_status(&id, &outcome)?;
+                let duration = self.took(&id);
+                self.emit(EventKind::StageFailed {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    error: outcome.failure_reason.unwrap_or_default(),
+                    category: outcome.failure_category,
+                    will_retry,
+                    duration,
+                });
+                return Ok(Some(id.node));
+            }
+            Observation::StageRetrying {
+                id,
+                index,
+                attempts,
+                delay,
+            } => EventKind::StageRetrying {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                index,
+                attempt: id.attempt,
+                max_attempts: attempts,
+                delay,
+            },
+            Observation::StageCancelled { id, index } => {
+                let duration = self.took(&id);
+                EventKind::StageCancelled {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    index,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    duration,
+                }
+            }
+            Observation::Routed {
+                branch,
+                from,
+                decision,
+            } => EventKind::of_decision(&run.pipeline, self.branch(&branch), from, decision),
+            Observation::ParallelStarted { id, branches, tested } => EventKind::ParallelStarted {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                branch_count: branches,
+                tested: EventKind::of_tests(&run.pipeline, tested),
+            },
+            Observation::ParallelBranchStarted { branch, index } => EventKind::ParallelBranchStarted {
+                branch: branch.name(&run.pipeline),
+                index,
+            },
+            Observation::ParallelBranchCompleted {
+                branch,
+                index,
+                status,
+                reason,
+                duration,
+            } => EventKind::ParallelBranchCompleted {
+                branch: branch.name(&run.pipeline),
+                index,
+                status,
+                success: status.is_success(),
+                error: reason,
+                duration,
+            },
+            Observation::ParallelCompleted {
+                id,
+                succeeded,
+                failed,
+                duration,
+            } => EventKind::ParallelCompleted {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                success_count: succeeded,
+                failure_count: failed,
+                duration,
+            },
+            Observation::InterviewStarted { id, question } => {
+                self.keep_interview(&id, StageFile::Prompt, &question.text)?;
+                EventKind::InterviewStarted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    question,
+                }
+            }
+            Observation::InterviewCompleted {
+                id,
+                question,
+                answer,
+                by,
+            } => {
+                self.keep_interview(&id, StageFile::Response, &answer)?;
+                EventKind::InterviewCompleted {
+                    node: run.name(id.node),
+                    branch: self.branch(&id.branch),
+                    question,
+                    answer,
+                    answered_by: by,
+                    duration: self.elapsed.saturating_sub(self.stages_began.get(&id)),
+                }
+            }
+            Observation::InterviewTimeout {
+                id,
+                question,
+                timeout,
+                default,
+            } => EventKind::InterviewTimeout {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                question,
+                default,
+                duration: timeout,
+            },
+            Observation::GoalGateUnsatisfied {
+                gate,
+                target,
+                reroute,
+            } => EventKind::GoalGateUnsatisfied {
+                gate: run.name(gate),
+                to: run.name(target),
+                reroute,
+            },
+            Observation::Restarted { edge, restart } => {
+                let edge = run.pipeline.edge(edge);
+                EventKind::PipelineRestarted {
+                    from: run.name(edge.from),
+                    to: run.name(edge.to),
+                    restart,
+                }
+            }
+            _ => return Ok(None),
+        };
+        self.emit(kind);
+        Ok(None)
+    }
+
+    /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
+    fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
+        let stage = self.run.pipeline.stage(id.node);
+        let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
+            return Ok(());
+        };
+        let place = self.run.place(id);
+        // No handler opened the folder of a stage that the core decides.
+        if !stage_has_handler(stage) {
+            store.stage(place.as_ref(), id.visit)?;
+        }
+        store.write(place.as_ref(), StageFile::Status, &status::write(outcome))
+    }
+
+    /// Writes a question or its answer to the gate's folder (rule D8).
+    fn keep_interview(&self, id: &EffectId, file: StageFile, text: &str) -> Result<(), StoreError> {
+        let Some(store) = &self.run.store else {
+            return Ok(());
+        };
+        let place = self.run.place(id);
+        store.stage(place.as_ref(), id.visit)?;
+        store.write(place.as_ref(), file, text.as_bytes())
+    }
+}
+
+/// Whether a handler runs the stage, and not the core.
+fn stage_has_handler(stage: orchestra_graph::Stage<'_>) -> bool {
+    stage.row().role == Role::Work
+        && stage.row().fan_out.is_none()
+        && stage.kind() != orchestra_graph::kind::WAIT_HUMAN
+}

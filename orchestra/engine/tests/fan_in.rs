@@ -1,0 +1,207 @@
+//! Fan-ins: by status, score and id, or by a model that ranks (Attractor 4.9, rule P6).
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use orchestra_engine::{
+    BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, EngineBuilder, Outcome, RunResult,
+    Script, StartError,
+};
+use serde_json::{Value, json};
+use support::{pipeline, text};
+
+/// A fan-in on its own; the test gives the results of the branches.
+fn joined(prompt: &str) -> String {
+    format!("digraph t {{ start -> join -> exit; join [type=\"parallel.fan_in\", prompt=\"{prompt}\"] }}")
+}
+
+fn results() -> Value {
+    json!([
+        {"id": "fast", "status": "success", "outcome": "success", "score": 0.75, "notes": "short and plain",
+         "context_updates": {"lines": 12}, "duration_ms": 5},
+        {"id": "deep", "status": "success", "outcome": "approved", "score": 0.25, "duration_ms": 9},
+        {"id": "lost", "status": "fail", "outcome": "fail", "failure_reason": "out of ideas", "duration_ms": 1},
+        {"id": "late", "status": "cancelled", "outcome": "", "duration_ms": 1},
+    ])
+}
+
+async fn run(builder: EngineBuilder, prompt: &str, results: Value) -> RunResult {
+    let start = builder
+        .build()
+        .unwrap()
+        .start_loaded(pipeline(&joined(prompt)), ());
+    start
+        .param("parallel.results", results)
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap()
+}
+
+/// Answers alike, and keeps the prompts.
+#[derive(Clone)]
+struct Ranks {
+    reply: CodergenReply,
+    prompts: Arc<Mutex<Vec<String>>>,
+}
+
+impl Ranks {
+    fn new(reply: impl Into<CodergenReply>) -> Ranks {
+        Ranks {
+            reply: reply.into(),
+            prompts: Arc::default(),
+        }
+    }
+}
+
+impl CodergenBackend for Ranks {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        self.prompts.lock().unwrap().push(request.prompt);
+        Ok(self.reply.clone())
+    }
+}
+
+#[tokio::test]
+async fn without_a_prompt_the_best_is_found_by_status_score_and_id_and_no_model_is_asked() {
+    let result = run(Engine::builder(), "", results()).await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(result.context.text("parallel.fan_in.best_id"), "fast");
+    assert_eq!(result.context.text("parallel.fan_in.best_outcome"), "success");
+    assert_eq!(
+        result.outcomes.get("join").unwrap().notes.as_deref(),
+        Some("Selected best candidate: fast: short and plain")
+    );
+}
+
+#[tokio::test]
+async fn with_a_prompt_the_model_chooses_and_sees_every_candidate() {
+    let place = tempfile::tempdir().unwrap();
+    let ranks = Ranks::new("The second is deeper.\n```json\n{\"best\": \"deep\"}\n```");
+    let engine = Engine::builder().backend(ranks.clone()).build().unwrap();
+    let folder = place.path().join("run");
+    let start = engine.start_loaded(pipeline(&joined("Which is best?")), ());
+    let start = start.param("parallel.results", results()).run_dir(&folder);
+    let result = start.await.unwrap().wait().await.unwrap();
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(result.context.text("parallel.fan_in.best_id"), "deep");
+    assert_eq!(result.context.text("parallel.fan_in.best_outcome"), "approved");
+    let prompt = ranks.prompts.lock().unwrap()[0].clone();
+    let expected = "Which is best?\n\n## Candidates\n\n### fast\n- status: success\n- score: 0.75\n\
+        - notes: short and plain\n- context updates: {\"lines\":12}\n\n### deep\n- status: success\n\
+        - outcome: approved\n- score: 0.25\n\n### lost\n- status: fail\n- failure reason: out of ideas\n\n## Answer\n";
+    assert!(prompt.starts_with(expected), "{prompt}");
+    assert!(prompt.contains("```json\n{\"best\": \"ID\"}\n```"), "{prompt}");
+    assert_eq!(text(folder.join("join/prompt.md")), prompt);
+    assert!(text(folder.join("join/response.md")).starts_with("The second is deeper."));
+}
+
+#[tokio::test]
+async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried_again() {
+    for (answer, told) in [
+        (
+            "lost",
+            "the choice `lost` did not succeed; `fast`, `deep` may be chosen",
+        ),
+        ("late", "the response names no candidate: "),
+        ("Both are fine.", "the response names no candidate: "),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let engine = Engine::builder().backend(Ranks::new(answer)).build().unwrap();
+        let folder = place.path().join("run");
+        let start = engine.start_loaded(pipeline(&joined("Which is best?")), ());
+        let start = start.param("parallel.results", results()).run_dir(&folder);
+        let result = start.await.unwrap().wait().await.unwrap();
+        let failure = result.failure.unwrap().to_string();
+        assert!(
+            failure.starts_with("stage `join` failed: ") && failure.contains(told),
+            "{failure}"
+        );
+        let status = support::json(folder.join("join/status.json"));
+        assert_eq!(
+            status.get("failure_category"),
+            None,
+            "another answer may be better"
+        );
+        assert_eq!(result.context.get("parallel.fan_in.best_id"), None);
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_choice_no_model_is_asked() {
+    let ranks = Ranks::new("fast");
+    let only = json!([
+        {"id": "a", "status": "fail", "failure_reason": "no tests"},
+        {"id": "b", "status": "partial_success"},
+    ]);
+    let result = run(Engine::builder().backend(ranks.clone()), "Which?", only).await;
+    assert_eq!(result.context.text("parallel.fan_in.best_id"), "b");
+    let none = json!([{"id": "a", "status": "fail", "failure_reason": "no tests"}]);
+    let result = run(Engine::builder().backend(ranks.clone()), "Which?", none).await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `join` failed: no candidate succeeded: a: no tests"
+    );
+    let result = run(Engine::builder().backend(ranks.clone()), "Which?", json!([])).await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `join` failed: there are no parallel results to evaluate"
+    );
+    assert!(ranks.prompts.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_outcome_of_the_backend_must_name_its_choice() {
+    let named = Outcome::success()
+        .set("parallel.fan_in.best_id", "deep")
+        .set("why", "depth")
+        .notes("deeper");
+    let result = run(Engine::builder().backend(Ranks::new(named)), "Which?", results()).await;
+    assert_eq!(result.context.text("parallel.fan_in.best_id"), "deep");
+    assert_eq!(result.context.text("parallel.fan_in.best_outcome"), "approved");
+    assert_eq!(result.context.text("why"), "depth");
+    assert_eq!(
+        result.outcomes.get("join").unwrap().notes.as_deref(),
+        Some("deeper")
+    );
+    let silent = Outcome::success();
+    let result = run(Engine::builder().backend(Ranks::new(silent)), "Which?", results()).await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `join` failed: the backend's outcome does not set `parallel.fan_in.best_id`"
+    );
+    let failed = Outcome::fail("the model is away");
+    let result = run(Engine::builder().backend(Ranks::new(failed)), "Which?", results()).await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `join` failed: the model is away"
+    );
+}
+
+#[tokio::test]
+async fn a_fan_in_that_asks_a_model_is_refused_where_there_is_none() {
+    let engine = Engine::builder().build().unwrap();
+    let error = engine
+        .start_loaded(pipeline(&joined("Which?")), ())
+        .await
+        .unwrap_err();
+    let StartError::Refused(refusals) = error else {
+        panic!("{error}")
+    };
+    let codes: Vec<&str> = refusals.list.iter().map(|refusal| refusal.code).collect();
+    assert_eq!(codes, ["no_backend"]);
+}
+
+#[tokio::test]
+async fn a_simulated_fan_in_chooses_by_status_score_and_id_unless_scripted() {
+    let result = run(Engine::builder().simulate(Script::new()), "Which?", results()).await;
+    assert_eq!(result.context.text("parallel.fan_in.best_id"), "fast");
+    let script = Script::new().outcomes(
+        "join",
+        [Outcome::success().set("parallel.fan_in.best_id", "deep")],
+    );
+    let result = run(Engine::builder().simulate(script), "Which?", results()).await;
+    assert_eq!(result.context.text("parallel.fan_in.best_id"), "deep");
+}
