@@ -75,6 +75,31 @@ static PAGES: &[Page] = &[
         "a known attribute has a value of the wrong type",
         "Attractor 2.4, rule L6"
     ),
+    page!(
+        "child_cycle",
+        Error,
+        "a pipeline runs itself, by way of its children",
+        "Attractor 9.4"
+    ),
+    page!(
+        "child_invalid",
+        Error,
+        "a child pipeline has errors",
+        "Attractor 9.4"
+    ),
+    page!("child_missing", &check::child_missing::CHECK),
+    page!(
+        "child_nesting",
+        Error,
+        "child pipelines nest too deep, or are too many",
+        "rule L10"
+    ),
+    page!(
+        "child_not_found",
+        Error,
+        "the file of a child pipeline cannot be read",
+        "Attractor 4.11 and 9.4"
+    ),
     page!("condition_syntax", &check::condition_syntax::CHECK),
     page!(
         "conflicting_aliases",

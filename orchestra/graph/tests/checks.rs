@@ -250,6 +250,33 @@ fn several_mistakes_come_in_one_report_beside_the_graph() {
 }
 
 #[test]
+fn branches_that_never_meet_are_found() {
+    let no_join = ["parallel_no_join"];
+    let block = "p [shape=component]; j [shape=tripleoctagon]; j -> exit; start -> p; p -> a;";
+    clean(&format!("{block} a -> j; p -> j"));
+    clean(&format!("{block} a -> j; p -> b -> exit; a -> exit"));
+    // A failure end beside the way to the join is none of its own.
+    clean(&format!("{block} a -> j; p -> b -> j; b -> f"));
+    raises(&format!("{block} a -> j; p -> f"), &no_join);
+    raises(&format!("{block} a -> j; p -> p"), &no_join);
+    raises(&format!("{block} a -> j; p -> b -> p"), &no_join);
+    let text = around(&format!("{block} a -> j; p -> b -> p; p -> f"));
+    let loaded = load(Source::new("a.dot", text), &LoadOptions::default());
+    let related: Vec<&str> = loaded.report.diagnostics[0]
+        .related
+        .iter()
+        .map(|related| &*related.label)
+        .collect();
+    assert_eq!(
+        related,
+        [
+            "the branch `b` leads nowhere near the others",
+            "the branch `f` leads nowhere near the others"
+        ]
+    );
+}
+
+#[test]
 fn the_exit_and_start_may_be_circles_or_named() {
     clean("start -> a -> exit");
     assert_eq!(

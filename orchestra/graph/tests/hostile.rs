@@ -37,7 +37,7 @@ impl Chance {
 /// Tests run unoptimised and side by side on small machines; the figure is to catch what is not linear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn timed(name: &str, bytes: &[u8], options: &LoadOptions) -> Loaded {
+fn timed(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> Loaded {
     let begun = Instant::now();
     let loaded = load_bytes(name, bytes, options);
     let took = begun.elapsed();

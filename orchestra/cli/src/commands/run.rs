@@ -16,7 +16,7 @@ use crate::args::{Format, RunArgs};
 use crate::console::Console;
 use crate::entry::StartOptions;
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
+use crate::pipelines::{Pipelines, print_reports};
 use crate::progress::Shown;
 use crate::script;
 use crate::terminal::{Paint, Terminal};
@@ -35,9 +35,9 @@ pub(crate) fn run(
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
     if !terminal.quiet || loaded.report.has_errors() {
-        print_report(
+        print_reports(
             terminal,
-            &loaded.report,
+            &loaded,
             if terminal.json { Format::Json } else { Format::Text },
         );
     }

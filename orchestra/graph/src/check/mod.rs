@@ -4,6 +4,11 @@
 //! are found on the way, are constructors that those call.
 
 pub(crate) mod attribute_type;
+pub(crate) mod child_cycle;
+pub(crate) mod child_invalid;
+pub(crate) mod child_missing;
+pub(crate) mod child_nesting;
+pub(crate) mod child_not_found;
 pub(crate) mod condition_syntax;
 pub(crate) mod conflicting_aliases;
 pub(crate) mod contradictory_condition;
@@ -121,6 +126,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &parallel_no_join::CHECK,
     &fan_in_without_parallel::CHECK,
     &thread_id_without_full_fidelity::CHECK,
+    &child_missing::CHECK,
 ];
 
 /// Faults of parsing behind which statements may be lost.
@@ -139,7 +145,7 @@ const LOSSY: &[&str] = &[
 const MAX_FAULTS: usize = 1_000;
 
 /// Runs all checks.
-pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions, faults: &mut Vec<Diagnostic>) {
+pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, faults: &mut Vec<Diagnostic>) {
     let whole = !faults.iter().any(|fault| LOSSY.contains(&fault.code));
     let input = Input::new(analysis, options, whole);
     for check in CHECKS {
