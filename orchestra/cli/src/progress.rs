@@ -142,7 +142,9 @@ impl Progress {
             } => {
                 let name = named(branch.as_deref(), node);
                 let delay = time(*delay);
-                self.note(&format!("{name} again in {delay}, attempt {attempt} of {max_attempts}"));
+                self.note(&format!(
+                    "{name} again in {delay}, attempt {attempt} of {max_attempts}"
+                ));
                 self.begins(name, " waits");
             }
             EventKind::StageCancelled {
@@ -176,7 +178,9 @@ impl Progress {
                 error,
                 ..
             } => {
-                let why = error.as_deref().map_or_else(String::new, |error| format!(": {}", one_line(error)));
+                let why = error
+                    .as_deref()
+                    .map_or_else(String::new, |error| format!(": {}", one_line(error)));
                 self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
             }
             EventKind::InterviewTimeout {
@@ -191,7 +195,10 @@ impl Progress {
                     Some(default) => format!("the default `{}` is taken", one_line(default)),
                     None => "there is no default".to_owned(),
                 };
-                self.note(&format!("{name}: nobody answered within {}, {then}", time(*duration)));
+                self.note(&format!(
+                    "{name}: nobody answered within {}, {then}",
+                    time(*duration)
+                ));
             }
             EventKind::GoalGateUnsatisfied { gate, .. } => {
                 self.note(&format!("the goal gate `{gate}` is not satisfied"));
@@ -214,7 +221,9 @@ impl Progress {
                         || rule.describe().to_owned(),
                         |tested| format!("{}{}", tested.condition, values(tested)),
                     );
-                let branch = branch.as_deref().map_or_else(String::new, |branch| bracketed(branch) + " ");
+                let branch = branch
+                    .as_deref()
+                    .map_or_else(String::new, |branch| bracketed(branch) + " ");
                 self.note(&format!("{branch}-> {to} ({why})"));
             }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
@@ -382,10 +391,18 @@ mod tests {
 
     #[test]
     fn the_live_line_names_what_fits_and_counts_the_rest() {
-        let stages = |count: usize| -> Vec<String> { (0..count).map(|at| format!("[branch{at}] lint 3.0 s")).collect() };
-        assert_eq!(live(&stages(2)), "   ... [branch0] lint 3.0 s, [branch1] lint 3.0 s");
+        let stages = |count: usize| -> Vec<String> {
+            (0..count).map(|at| format!("[branch{at}] lint 3.0 s")).collect()
+        };
+        assert_eq!(
+            live(&stages(2)),
+            "   ... [branch0] lint 3.0 s, [branch1] lint 3.0 s"
+        );
         let many = live(&stages(30));
-        assert!(many.ends_with("[branch1] lint 3.0 s, [branch2] lint 3.0 s +27"), "{many}");
+        assert!(
+            many.ends_with("[branch1] lint 3.0 s, [branch2] lint 3.0 s +27"),
+            "{many}"
+        );
         let long = live(&["x".repeat(300), "y".to_owned()]);
         assert!(long.chars().count() <= 78 && long.ends_with(" +1"), "{long}");
     }
