@@ -76,6 +76,10 @@ static PAGES: &[Page] = &[
         "Attractor 2.4, rule L6"
     ),
     page!(
+        "attribute_without_effect",
+        &check::attribute_without_effect::CHECK
+    ),
+    page!(
         "child_cycle",
         Error,
         "a pipeline runs itself, by way of its children",
@@ -142,6 +146,11 @@ static PAGES: &[Page] = &[
         "Attractor 2.2"
     ),
     page!("invalid_utf8", Error, "the file is not UTF-8", "rule L10"),
+    page!(
+        "join_policy_unsatisfiable",
+        &check::join_policy_unsatisfiable::CHECK
+    ),
+    page!("join_policy_unused", &check::join_policy_unused::CHECK),
     page!("nesting_limit", Error, "subgraphs nest too deep", "rule L10"),
     page!("no_path_to_exit", &check::no_path_to_exit::CHECK),
     page!("node_id_case_clash", &check::node_id_case_clash::CHECK),
@@ -155,7 +164,9 @@ static PAGES: &[Page] = &[
         "non_exhaustive_conditions",
         &check::non_exhaustive_conditions::CHECK
     ),
+    page!("parallel_nesting", &check::parallel_nesting::CHECK),
     page!("parallel_no_join", &check::parallel_no_join::CHECK),
+    page!("parallel_reentry", &check::parallel_reentry::CHECK),
     page!(
         "port",
         Error,

@@ -249,6 +249,26 @@ fn large_graphs_of_awkward_shape_are_checked_in_linear_time() {
                 + "start -> f0;\n",
         ),
         (
+            "blocks in a loop",
+            lines(&|at| {
+                format!(
+                    "f{at} [shape=component, join_policy=k_of_n, join_k=9]; j{at} [shape=tripleoctagon]; f{at} -> a{at} -> j{at}; a{at} -> f{at}; a{at} -> start; f{at} -> j{at} -> f{}; j{at} -> start;\n",
+                    at + 1
+                )
+            }) + "start -> f0; f20000 -> exit;\n",
+        ),
+        (
+            "blocks in blocks",
+            lines(&|at| {
+                format!(
+                    "f{at} [shape=component]; f{at} -> a{at} -> m{at}; a{at} -> f{}; f{at} -> f{}; m{} -> m{at};\n",
+                    at / 2,
+                    at + 1,
+                    at + 1
+                )
+            }) + "start -> f0; f20000 -> m20000; m0 -> exit;\n",
+        ),
+        (
             "gates",
             lines(&|at| {
                 format!(

@@ -4,6 +4,7 @@
 //! are found on the way, are constructors that those call.
 
 pub(crate) mod attribute_type;
+pub(crate) mod attribute_without_effect;
 pub(crate) mod child_cycle;
 pub(crate) mod child_invalid;
 pub(crate) mod child_missing;
@@ -23,11 +24,15 @@ pub(crate) mod goal_gate_bypass;
 pub(crate) mod goal_gate_has_retry;
 pub(crate) mod implicit_node;
 mod input;
+pub(crate) mod join_policy_unsatisfiable;
+pub(crate) mod join_policy_unused;
 pub(crate) mod no_path_to_exit;
 pub(crate) mod node_id_case_clash;
 pub(crate) mod non_exhaustive_conditions;
 mod outcomes;
+pub(crate) mod parallel_nesting;
 pub(crate) mod parallel_no_join;
+pub(crate) mod parallel_reentry;
 pub(crate) mod prompt_on_llm_nodes;
 pub(crate) mod reachability;
 pub(crate) mod reserved_node_id;
@@ -124,6 +129,11 @@ pub(crate) static CHECKS: &[&Check] = &[
     &duplicate_choice_key::CHECK,
     &unknown_default_choice::CHECK,
     &parallel_no_join::CHECK,
+    &parallel_nesting::CHECK,
+    &parallel_reentry::CHECK,
+    &join_policy_unsatisfiable::CHECK,
+    &join_policy_unused::CHECK,
+    &attribute_without_effect::CHECK,
     &fan_in_without_parallel::CHECK,
     &thread_id_without_full_fidelity::CHECK,
     &child_missing::CHECK,

@@ -13,6 +13,7 @@
 //! The nearest is the one to which the farthest branch has the fewest steps; of two such the first in the file.
 
 mod level;
+mod nesting;
 mod search;
 mod tree;
 

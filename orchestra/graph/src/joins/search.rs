@@ -15,25 +15,25 @@ pub(super) enum Wanted {
 }
 
 /// Marks of nodes that are taken away all at once.
-struct Marks {
+pub(super) struct Marks {
     marks: Vec<u32>,
     present: u32,
 }
 
 impl Marks {
-    fn new(nodes: usize) -> Marks {
+    pub(super) fn new(nodes: usize) -> Marks {
         Marks {
             marks: vec![0; nodes],
             present: 0,
         }
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.present += 1;
     }
 
     /// Marks a node; `false` where it is marked already.
-    fn mark(&mut self, at: u32) -> bool {
+    pub(super) fn mark(&mut self, at: u32) -> bool {
         std::mem::replace(&mut self.marks[at as usize], self.present) != self.present
     }
 }
