@@ -32,14 +32,25 @@ impl Screen for Shown {
     }
 
     fn write(&self, text: &str) {
-        let progress = self.progress();
+        let mut progress = self.progress();
+        progress.begun = !text.ends_with('\n');
         progress.terminal.write(text);
+    }
+
+    fn end_line(&self) {
+        self.progress().end_line();
     }
 
     fn close(&self) {
         self.progress().release();
     }
 }
+
+/// What a stage does before it is tried again.
+const WAITS: &str = " waits";
+
+/// What a human gate does.
+const ASKS: &str = " asks";
 
 /// A stage that is under way.
 struct Running {
@@ -55,6 +66,8 @@ pub(crate) struct Progress {
     live: bool,
     shown: bool,
     running: Vec<Running>,
+    /// Whether the cursor stands behind a prompt.
+    begun: bool,
     /// The lines that wait for the answer to a question; `None` where none is open.
     held: Option<Vec<String>>,
 }
@@ -67,6 +80,7 @@ impl Progress {
             live,
             shown: false,
             running: Vec::new(),
+            begun: false,
             held: None,
         }
     }
@@ -79,6 +93,8 @@ impl Progress {
 
     /// Shows what was kept back.
     fn release(&mut self) {
+        // Whoever typed the answer ended the line too.
+        self.begun = false;
         for line in self.held.take().unwrap_or_default() {
             self.terminal.progress(&line);
         }
@@ -145,7 +161,7 @@ impl Progress {
                 self.note(&format!(
                     "{name} again in {delay}, attempt {attempt} of {max_attempts}"
                 ));
-                self.begins(name, " waits");
+                self.begins(name, WAITS);
             }
             EventKind::StageCancelled {
                 node,
@@ -157,6 +173,12 @@ impl Progress {
             } => {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
                 let name = named(branch.as_deref(), node);
+                // What ends a question tells itself why.
+                let asks = |running: &Running| running.name == name && running.doing == ASKS;
+                if self.running.iter().any(asks) {
+                    self.running.retain(|running| running.name != name);
+                    return;
+                }
                 self.ends(&mark, &name, (*visit, *attempt), *duration, None);
             }
             EventKind::ParallelStarted {
@@ -182,6 +204,9 @@ impl Progress {
                     .as_deref()
                     .map_or_else(String::new, |error| format!(": {}", one_line(error)));
                 self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
+            }
+            EventKind::InterviewStarted { node, branch, .. } => {
+                self.begins(named(branch.as_deref(), node), ASKS);
             }
             EventKind::InterviewTimeout {
                 node,
@@ -278,8 +303,15 @@ impl Progress {
             Some(held) => held.push(text.to_owned()),
             None => {
                 self.clear();
+                self.end_line();
                 self.terminal.progress(text);
             }
+        }
+    }
+
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.begun) {
+            self.terminal.write("\n");
         }
     }
 

@@ -281,7 +281,7 @@ fn a_time_out_takes_the_default_although_the_console_waits() {
     drop(input);
     assert_eq!(run.stdout, SHIPPED);
     for part in [
-        "    1.0 s left to answer, then `[Y] Yes, ship` is taken\n    Select: \n",
+        "    1 s left to answer, then `[Y] Yes, ship` is taken\n    Select: \n        approve: nobody",
         "approve: nobody answered within 300 ms, the default `[Y] Yes, ship` is taken",
         "(default, nobody answered in time)",
     ] {
