@@ -176,10 +176,8 @@ fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bo
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
     let provided = !kind::BUILT_IN.contains(&kind)
-        || matches!(
-            kind,
-            kind::CODERGEN | kind::TOOL | kind::FAN_IN | kind::MANAGER_LOOP
-        );
+        || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN)
+        || settings.runner_of_children(kind).is_some();
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
