@@ -36,7 +36,7 @@ pub fn graphs(seed: u64, count: usize) -> impl Iterator<Item = (String, Vec<Scri
 
 fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
-    let graph = graph(&mut random);
+    let mut graph = graph(&mut random);
     let dot = graph.dot_in_style(&mut random);
     let scripts = (0..SCRIPTS).map(|_| script(&mut random, &graph)).collect();
     Case {
@@ -500,7 +500,10 @@ pub fn script(random: &mut Random, graph: &Graph) -> Script {
         let list = (0..visits).map(|_| scripted(random, graph, node)).collect();
         outcomes.insert(node.id.clone(), list);
     }
-    Script { outcomes }
+    Script {
+        outcomes,
+        ..Script::default()
+    }
 }
 
 fn scripted(random: &mut Random, graph: &Graph, node: &Node) -> ScriptedOutcome {
