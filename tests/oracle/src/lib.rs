@@ -42,6 +42,29 @@ pub fn load_pipeline(dot: &str) -> Result<Pipeline, String> {
     loaded.pipeline().ok_or_else(told)
 }
 
+/// Loads a graph from its text, and puts the joins that it was drawn with into the table; also says at which fan-outs
+/// the loader found others.
+///
+/// # Errors
+/// The messages of the errors, one a line.
+pub fn load_drawn(graph: &Graph, dot: &str) -> Result<(Pipeline, Vec<String>), String> {
+    let mut pipeline = load_pipeline(dot)?;
+    let mut others = Vec::new();
+    for (fan_out, join) in &graph.joins {
+        let (Some(at), Some(join)) = (pipeline.find(fan_out), pipeline.find(join)) else {
+            continue;
+        };
+        let row = &mut pipeline.nodes.to_mut()[at.at()];
+        if let Some(found) = &mut row.fan_out
+            && found.join != join
+        {
+            found.join = join;
+            others.push(fan_out.clone());
+        }
+    }
+    Ok((pipeline, others))
+}
+
 /// The pipeline of a text whatever the checks say of it: a test of one rule need not be a sensible pipeline.
 ///
 /// # Errors
