@@ -200,16 +200,21 @@ pub use orchestra_macros::handlers;
 /// - `SOURCE`, the text; `PIPELINE`, the table as constant data; `NEEDS`, what it asks of handlers.
 /// - `Node`, an enum of all nodes with `ALL`, `id()`, `FromStr` and `Display`.
 /// - `nodes::Critic`: a type for each node, whose attributes are typed constants, such as `PROMPT` and `TIMEOUT`.
-/// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `label()`, `key()` and `target()`.
+/// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `FromStr`, `label()`, `key()` and `target()`; each
+///   variant is also an [`Answer`].
 /// - [`TRANSITIONS`](Transitions): the edges, with their conditions.
 ///
 /// The documentation of the module shows the goal, a diagram and a table of the nodes.
+///
+/// # Children
+/// The files that sub-pipeline nodes and manager loops name are read, checked and compiled in too, each once; a path is
+/// relative to the file that names it. What they need is compared with the same handlers.
 ///
 /// # Errors
 /// Every fault of the pipeline is a compile error of its own, with its place in the file, the source line and a way to
 /// mend it; inline, the wrong token itself is underlined. After twenty their number is told. Warnings come as warnings
 /// of the lint `deprecated`, the only one that a macro can raise. The module is there even so, with what was
-/// understood, so that the code around it does not fail as well. Editing the file builds the program anew.
+/// understood, so that the code around it does not fail as well. Editing the file, or a child's, builds the program anew.
 #[cfg(feature = "macros")]
 pub use orchestra_macros::pipeline;
 
@@ -265,8 +270,8 @@ pub use orchestra_macros::Outcome;
 #[cfg(feature = "macros")]
 pub mod prelude {
     pub use orchestra_engine::{
-        Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet, Outcome, RunResult,
-        RunStatus, SimulationBackend, StageContext, Status,
+        Answer, AutoApprove, Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet,
+        Interviewer, Outcome, Question, RunResult, RunStatus, SimulationBackend, StageContext, Status,
     };
     pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
 }

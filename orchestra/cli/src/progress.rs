@@ -1,28 +1,86 @@
 //! How a run looks while it goes: one line a stage, the way taken and why, and a live line on a terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{EventKind, RunEvent, Status, TestedCondition};
 
+use crate::console::Screen;
 use crate::terminal::{Paint, Terminal};
 
-/// The lines of a run.
-pub(crate) struct Progress<'t> {
-    terminal: &'t Terminal,
-    live: bool,
-    shown: bool,
-    running: Option<(String, Instant)>,
+/// What is shown of a run: shared by its events, its questions and the clock.
+pub(crate) struct Shown {
+    progress: Mutex<Progress>,
 }
 
-impl<'t> Progress<'t> {
-    pub(crate) fn new(terminal: &'t Terminal) -> Progress<'t> {
+impl Shown {
+    pub(crate) fn new(terminal: Terminal) -> Shown {
+        Shown {
+            progress: Mutex::new(Progress::new(terminal)),
+        }
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Screen for Shown {
+    fn open(&self) {
+        self.progress().hold();
+    }
+
+    fn write(&self, text: &str) {
+        let progress = self.progress();
+        progress.terminal.write(text);
+    }
+
+    fn close(&self) {
+        self.progress().release();
+    }
+}
+
+/// A stage that is under way.
+struct Running {
+    name: String,
+    /// What it is doing, where that is not its work.
+    doing: &'static str,
+    since: Instant,
+}
+
+/// The lines of a run.
+pub(crate) struct Progress {
+    terminal: Terminal,
+    live: bool,
+    shown: bool,
+    running: Vec<Running>,
+    /// The lines that wait for the answer to a question; `None` where none is open.
+    held: Option<Vec<String>>,
+}
+
+impl Progress {
+    fn new(terminal: Terminal) -> Progress {
         let live = !terminal.quiet && !terminal.json && std::io::stderr().is_terminal();
         Progress {
             terminal,
             live,
             shown: false,
-            running: None,
+            running: Vec::new(),
+            held: None,
+        }
+    }
+
+    /// Keeps everything back while a person reads and types.
+    fn hold(&mut self) {
+        self.clear();
+        self.held = Some(Vec::new()).filter(|_| self.live);
+    }
+
+    /// Shows what was kept back.
+    fn release(&mut self) {
+        for line in self.held.take().unwrap_or_default() {
+            self.terminal.progress(&line);
         }
     }
 
@@ -37,12 +95,12 @@ impl<'t> Progress<'t> {
                 };
                 self.line(&format!("{}{goal}", self.terminal.paint(Paint::Bold, name)));
             }
-            EventKind::StageStarted { node, .. } => {
-                self.running = Some((node.to_string(), Instant::now()));
-                self.tick();
+            EventKind::StageStarted { node, branch, .. } => {
+                self.begins(named(branch.as_deref(), node), "");
             }
             EventKind::StageCompleted {
                 node,
+                branch,
                 visit,
                 attempt,
                 outcome,
@@ -56,10 +114,12 @@ impl<'t> Progress<'t> {
                     outcome.word()
                 };
                 let mark = self.terminal.paint(Paint::Good, &format!("{word:>6}"));
-                self.stage(&mark, node, *visit, *attempt, *duration, notes.as_deref());
+                let name = named(branch.as_deref(), node);
+                self.ends(&mark, &name, (*visit, *attempt), *duration, notes.as_deref());
             }
             EventKind::StageFailed {
                 node,
+                branch,
                 visit,
                 attempt,
                 error,
@@ -69,9 +129,79 @@ impl<'t> Progress<'t> {
             } => {
                 let word = if *will_retry { " again" } else { "failed" };
                 let mark = self.terminal.paint(Paint::Bad, word);
-                self.stage(&mark, node, *visit, *attempt, *duration, Some(error));
+                let name = named(branch.as_deref(), node);
+                self.ends(&mark, &name, (*visit, *attempt), *duration, Some(error));
+            }
+            EventKind::StageRetrying {
+                node,
+                branch,
+                attempt,
+                max_attempts,
+                delay,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                let delay = time(*delay);
+                self.note(&format!("{name} again in {delay}, attempt {attempt} of {max_attempts}"));
+                self.begins(name, " waits");
+            }
+            EventKind::StageCancelled {
+                node,
+                branch,
+                visit,
+                attempt,
+                duration,
+                ..
+            } => {
+                let mark = self.terminal.paint(Paint::Warn, "   cut");
+                let name = named(branch.as_deref(), node);
+                self.ends(&mark, &name, (*visit, *attempt), *duration, None);
+            }
+            EventKind::ParallelStarted {
+                node,
+                branch,
+                branch_count,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                // Its branches tell how it goes.
+                self.running.retain(|running| running.name != name);
+                let noun = if *branch_count == 1 { "branch" } else { "branches" };
+                self.note(&format!("{name}: {branch_count} {noun}"));
+            }
+            EventKind::ParallelBranchCompleted {
+                branch,
+                success: false,
+                status,
+                error,
+                ..
+            } => {
+                let why = error.as_deref().map_or_else(String::new, |error| format!(": {}", one_line(error)));
+                self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
+            }
+            EventKind::InterviewTimeout {
+                node,
+                branch,
+                default,
+                duration,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                let then = match default {
+                    Some(default) => format!("the default `{}` is taken", one_line(default)),
+                    None => "there is no default".to_owned(),
+                };
+                self.note(&format!("{name}: nobody answered within {}, {then}", time(*duration)));
+            }
+            EventKind::GoalGateUnsatisfied { gate, .. } => {
+                self.note(&format!("the goal gate `{gate}` is not satisfied"));
+            }
+            EventKind::PipelineRestarted { from, to, restart } => {
+                self.running.clear();
+                self.note(&format!("`{from}` restarts the run at `{to}`, restart {restart}"));
             }
             EventKind::EdgeSelected {
+                branch,
                 to: Some(to),
                 rule,
                 tested,
@@ -84,32 +214,33 @@ impl<'t> Progress<'t> {
                         || rule.describe().to_owned(),
                         |tested| format!("{}{}", tested.condition, values(tested)),
                     );
-                self.line(
-                    &self
-                        .terminal
-                        .paint(Paint::Dim, &format!("        -> {to} ({why})")),
-                );
+                let branch = branch.as_deref().map_or_else(String::new, |branch| bracketed(branch) + " ");
+                self.note(&format!("{branch}-> {to} ({why})"));
             }
-            EventKind::StageLog { node, message } => {
-                self.line(&format!(
-                    "        {}",
-                    self.terminal.paint(Paint::Dim, &format!("{node}: {message}"))
-                ));
-            }
+            EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
             _ => {}
         }
     }
 
-    fn stage(
+    fn begins(&mut self, name: String, doing: &'static str) {
+        self.running.retain(|running| running.name != name);
+        self.running.push(Running {
+            name,
+            doing,
+            since: Instant::now(),
+        });
+        self.tick();
+    }
+
+    fn ends(
         &mut self,
         mark: &str,
-        node: &str,
-        visit: u32,
-        attempt: u32,
+        name: &str,
+        (visit, attempt): (u32, u32),
         took: Duration,
         notes: Option<&str>,
     ) {
-        self.running = None;
+        self.running.retain(|running| running.name != name);
         let mut again = String::new();
         if visit > 1 {
             again.push_str(&format!(", visit {visit}"));
@@ -117,7 +248,7 @@ impl<'t> Progress<'t> {
         if attempt > 1 {
             again.push_str(&format!(", attempt {attempt}"));
         }
-        let name = format!("{node}{again}");
+        let name = format!("{name}{again}");
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(
             "{mark} {name:<24} {:>8}{}",
@@ -126,32 +257,80 @@ impl<'t> Progress<'t> {
         ));
     }
 
+    /// A line beneath that of a stage.
+    fn note(&mut self, text: &str) {
+        let text = self.terminal.paint(Paint::Dim, text);
+        self.line(&format!("        {text}"));
+    }
+
     fn line(&mut self, text: &str) {
-        self.clear();
-        self.terminal.progress(text.trim_end());
+        let text = text.trim_end();
+        match &mut self.held {
+            Some(held) => held.push(text.to_owned()),
+            None => {
+                self.clear();
+                self.terminal.progress(text);
+            }
+        }
     }
 
     /// Renews the live line; called at least once a second.
     pub(crate) fn tick(&mut self) {
-        let Some((node, since)) = self.running.as_ref().filter(|_| self.live) else {
+        if !self.live || self.held.is_some() || self.running.is_empty() {
             return;
-        };
-        let text = format!(
-            "   ... {node:<24} {:>8}",
-            time(Duration::from_secs(since.elapsed().as_secs()))
-        );
-        let mut output = std::io::stderr().lock();
-        let _ = write!(output, "\r\x1b[2K{text}").and_then(|()| output.flush());
+        }
+        let stages = self.running.iter().map(|running| {
+            let since = time(Duration::from_secs(running.since.elapsed().as_secs()));
+            format!("{}{} {since}", running.name, running.doing)
+        });
+        let text = live(&stages.collect::<Vec<_>>());
+        self.terminal.write(&format!("\r\x1b[2K{text}"));
         self.shown = true;
     }
 
     /// Takes the live line away.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let mut output = std::io::stderr().lock();
-            let _ = write!(output, "\r\x1b[2K").and_then(|()| output.flush());
+            self.terminal.write("\r\x1b[2K");
         }
     }
+}
+
+/// The stages that are under way, in a line that no usual terminal breaks.
+fn live(stages: &[String]) -> String {
+    const WIDTH: usize = 78;
+    let mut line = "   ...".to_owned();
+    let mut taken = line.len();
+    for (at, stage) in stages.iter().enumerate() {
+        let more = stages.len() - at;
+        // Room for the number of those that do not fit.
+        let room = (WIDTH - " +9999".len()).saturating_sub(taken);
+        let length = stage.chars().count() + 2;
+        if at > 0 && length > room {
+            line.push_str(&format!(" +{more}"));
+            break;
+        }
+        line.push_str(if at > 0 { ", " } else { " " });
+        line.extend(stage.chars().take(room));
+        taken += length;
+    }
+    line
+}
+
+/// A stage with the branch that it runs in; the stage that its branch is named after needs no name of its own.
+fn named(branch: Option<&str>, node: &str) -> String {
+    match branch {
+        Some(branch) if branch.rsplit(':').next() == Some(node) => bracketed(branch),
+        Some(branch) => format!("{} {node}", bracketed(branch)),
+        None => node.to_owned(),
+    }
+}
+
+/// A branch such as `fan#1:left/inner#1:a` as `[left/a]`.
+fn bracketed(branch: &str) -> String {
+    let steps = branch.split('/');
+    let names = steps.map(|step| step.split_once(':').map_or(step, |(_, name)| name));
+    format!("[{}]", names.collect::<Vec<_>>().join("/"))
 }
 
 /// The values that a condition saw, where it does not say them itself.
@@ -189,10 +368,32 @@ fn one_line(text: &str) -> String {
 }
 
 /// A time in the unit that suits it.
-fn time(duration: Duration) -> String {
+pub(crate) fn time(duration: Duration) -> String {
     match duration.as_millis() {
         0..1_000 => format!("{} ms", duration.as_millis()),
         1_000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
         _ => format!("{}:{:02} min", duration.as_secs() / 60, duration.as_secs() % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_line_names_what_fits_and_counts_the_rest() {
+        let stages = |count: usize| -> Vec<String> { (0..count).map(|at| format!("[branch{at}] lint 3.0 s")).collect() };
+        assert_eq!(live(&stages(2)), "   ... [branch0] lint 3.0 s, [branch1] lint 3.0 s");
+        let many = live(&stages(30));
+        assert!(many.ends_with("[branch1] lint 3.0 s, [branch2] lint 3.0 s +27"), "{many}");
+        let long = live(&["x".repeat(300), "y".to_owned()]);
+        assert!(long.chars().count() <= 78 && long.ends_with(" +1"), "{long}");
+    }
+
+    #[test]
+    fn a_branch_is_named_without_the_blocks_around_it() {
+        assert_eq!(named(Some("fan#1:left/inner#2.3:a~2"), "lint"), "[left/a~2] lint");
+        assert_eq!(named(Some("fan#1:lint"), "lint"), "[lint]");
+        assert_eq!(named(None, "lint"), "lint");
     }
 }

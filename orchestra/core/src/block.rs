@@ -1,11 +1,11 @@
 //! Parallel blocks: branches begin, end, are joined (Attractor 4.8, rules P1 to P4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
-use orchestra_graph::{EdgeIndex, branch_id, branches, kind};
+use orchestra_graph::{EdgeIndex, NodeIndex, branch_id, branches, kind};
 use serde_json::{Map, Value};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, EffectId, Observation};
@@ -59,6 +59,7 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
     edge: EdgeIndex,
+    id: String,
     began: Duration,
     /// `None` before it begins, and for one that never did.
     line: Option<Box<Line>>,
@@ -76,6 +77,11 @@ impl Branch {
     /// Its edge.
     pub fn edge(&self) -> EdgeIndex {
         self.edge
+    }
+
+    /// Its id: that of the edge's target, with a number where several edges lead there.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Its line; `None` where it has yet to begin.
@@ -181,8 +187,10 @@ impl Step<'_> {
                 "the condition of every branch is false",
             )));
         }
+        let mut ids: HashMap<NodeIndex, u32> = HashMap::new();
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
+            id: self.branch_id(edge, &mut ids),
             began: Duration::ZERO,
             line: None,
             ended: None,
@@ -199,6 +207,17 @@ impl Step<'_> {
             began: self.totals.elapsed,
         });
         self.drive(line, block)
+    }
+
+    /// The id of a branch; looking at all edges before each would cost the square of their number.
+    fn branch_id(&self, edge: EdgeIndex, taken: &mut HashMap<NodeIndex, u32>) -> String {
+        let target = self.pipeline.edge(edge).to;
+        let count = taken.entry(target).or_default();
+        *count += 1;
+        match *count {
+            1 => self.pipeline.stage(target).id().to_owned(),
+            _ => branch_id(self.pipeline, edge),
+        }
     }
 
     /// Takes the end of a branch, and goes on with its block.
@@ -281,7 +300,7 @@ impl Step<'_> {
             BranchStatus::Fail => {
                 block.failed += 1;
                 if block.failed == 1 {
-                    let name = branch_id(self.pipeline, branch.edge);
+                    let name = &branch.id;
                     let told = reason.as_deref().unwrap_or_default();
                     block.first_failure = format!("branch `{name}`: {}", crate::line::or_unsaid(told));
                 }
@@ -335,7 +354,7 @@ impl Step<'_> {
     }
 
     /// Brings the branches of a block together in the line around it.
-    fn join(&mut self, line: &mut Line, block: Block) -> Outcome {
+    fn join(&mut self, line: &mut Line, mut block: Block) -> Outcome {
         let join = self.pipeline.stage(block.fan_out.join);
         let mut outcome = block.outcome(join.kind() == kind::FAN_IN);
         let duration = self.totals.elapsed.saturating_sub(block.began);
@@ -348,15 +367,14 @@ impl Step<'_> {
         });
         let ignored = block.fan_out.error_policy == ErrorPolicy::Ignore;
         let mut results = Vec::with_capacity(block.branches.len());
-        for branch in &block.branches {
-            let Some(ended) = &branch.ended else {
+        for branch in &mut block.branches {
+            let Some(status) = branch.status() else {
                 continue;
             };
-            let id = branch_id(self.pipeline, branch.edge);
-            let key = format!("parallel.branch.{id}.status");
-            outcome = outcome.set(key, ended.status.word());
-            if !(ignored && ended.status == BranchStatus::Fail) {
-                results.push(result(id, branch, ended));
+            let key = ["parallel.branch.", &branch.id, ".status"].concat();
+            outcome = outcome.set(key, status.word());
+            if !(ignored && status == BranchStatus::Fail) {
+                results.extend(result(branch));
             }
         }
         outcome = outcome
@@ -377,15 +395,16 @@ fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
     })
 }
 
-/// A branch as an entry of `parallel.results` (rule P3).
-fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
+/// A branch as an entry of `parallel.results` (rule P3); what its stages set is moved there.
+fn result(branch: &mut Branch) -> Option<Value> {
+    let ended = branch.ended.as_ref()?;
     let mut fields = Map::new();
-    fields.insert("id".to_owned(), Value::String(id));
+    fields.insert("id".to_owned(), Value::String(branch.id.clone()));
     fields.insert("status".to_owned(), ended.status.word().into());
     let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
     fields.insert("duration_ms".to_owned(), millis.into());
-    let line = branch.line.as_deref().filter(|line| !line.path.is_empty());
-    let word = match (ended.status, line) {
+    let line = branch.line.as_deref_mut().filter(|line| !line.path.is_empty());
+    let word = match (ended.status, &line) {
         (BranchStatus::Success, Some(line)) => line.last.status.word(),
         _ => ended.status.word(),
     };
@@ -398,8 +417,7 @@ fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());
         }
-        let updates = line.updates.iter().flatten();
-        let updates: Map<String, Value> = updates.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let updates: Map<String, Value> = line.updates.take().into_iter().flatten().collect();
         if let Some(score) = updates.get("score").filter(|score| score.is_number()) {
             fields.insert("score".to_owned(), score.clone());
         }
@@ -407,7 +425,7 @@ fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
             fields.insert("context_updates".to_owned(), Value::Object(updates));
         }
     }
-    Value::Object(fields)
+    Some(Value::Object(fields))
 }
 
 impl Line {
@@ -459,7 +477,7 @@ impl Line {
             }
         }
         for (node, outcome) in outcomes {
-            self.outcomes.set(orchestra_graph::NodeIndex(node), outcome);
+            self.outcomes.set(NodeIndex(node), outcome);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Context, Machine, SharedPipeline};
+use orchestra_graph::kind;
 use serde_json::Value;
 use tracing::Instrument;
 
@@ -15,6 +16,7 @@ use crate::binding::{Binding, Supplies};
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
 use crate::builtin::fan_in::FanIn;
+use crate::builtin::manager::ManagerLoop;
 use crate::builtin::simulate::{Script, Simulated};
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
@@ -27,7 +29,7 @@ use crate::id::{RunId, random};
 use crate::interview::{Interviewer, SharedInterviewer};
 use crate::registry::Registry;
 use crate::resolve::resolve;
-use crate::run::Run;
+use crate::run::{Origin, Run};
 use crate::sink::Callback;
 use crate::store::{FolderStore, Manifest, RunStore, StoreError};
 
@@ -45,12 +47,23 @@ pub(crate) struct Settings {
     /// Who is asked; `None` where nobody is.
     pub(crate) interviewer: Option<SharedInterviewer>,
     pub(crate) fan_in: Arc<dyn Handler>,
+    pub(crate) manager: Arc<dyn Handler>,
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) simulated: Option<Arc<dyn Handler>>,
     pub(crate) inherit_env: Vec<String>,
-    pub(crate) working_dir: Option<PathBuf>,
+    working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
     open_store: OpenStore,
+}
+
+impl Settings {
+    /// The handler of a kind whose stages run other pipelines.
+    pub(crate) fn runner_of_children(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
+        match kind {
+            kind::MANAGER_LOOP => Some(&self.manager),
+            _ => None,
+        }
+    }
 }
 
 /// Runs pipelines; cheap to clone.
@@ -111,10 +124,15 @@ impl Engine {
     fn prepare(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> StartBuilder {
         let mut registry = Registry::default();
         handlers.register(&mut registry);
+        let origin = Origin {
+            registry: Arc::new(registry),
+            working_dir: self.settings.working_dir.clone(),
+            ..Origin::default()
+        };
         StartBuilder {
-            engine: self.clone(),
+            settings: self.settings.clone(),
             pipeline,
-            registry,
+            origin,
             context: Context::new(),
             seed: None,
             run_id: None,
@@ -252,6 +270,7 @@ impl EngineBuilder {
                 fan_in: Arc::new(FanIn {
                     backend: self.backend,
                 }),
+                manager: Arc::new(ManagerLoop),
                 script: self.script,
                 simulated,
                 inherit_env: self.inherit_env,
@@ -285,9 +304,9 @@ impl fmt::Debug for EngineBuilder {
 /// ```
 #[must_use = "a run starts when this is awaited"]
 pub struct StartBuilder {
-    engine: Engine,
+    settings: Arc<Settings>,
     pipeline: SharedPipeline,
-    registry: Registry,
+    origin: Origin,
     context: Context,
     seed: Option<u64>,
     run_id: Option<String>,
@@ -296,6 +315,26 @@ pub struct StartBuilder {
 }
 
 impl StartBuilder {
+    /// A run that a stage of another run starts. It is kept in the folder that is given, or nowhere.
+    pub(crate) fn of_child(
+        settings: Arc<Settings>,
+        pipeline: SharedPipeline,
+        origin: Origin,
+        context: Context,
+        id: RunId,
+    ) -> StartBuilder {
+        StartBuilder {
+            settings,
+            pipeline,
+            context,
+            seed: Some(origin.seed),
+            origin,
+            run_id: Some(id.to_string()),
+            run_dir: None,
+            max_time: None,
+        }
+    }
+
     /// A value in the context at the start.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
         self.context.set(key.into(), value);
@@ -328,8 +367,10 @@ impl StartBuilder {
 
     async fn start(self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let settings = self.engine.settings;
-        let handlers = resolve(&settings, &self.pipeline, &self.registry)?;
+        let StartBuilder {
+            settings, mut origin, ..
+        } = self;
+        let handlers = resolve(&settings, &self.pipeline, &origin)?;
         let now = settings.clock.now();
         let (mut id, named) = match self.run_id {
             Some(id) => (RunId::new(id)?, true),
@@ -341,8 +382,9 @@ impl StartBuilder {
             NAME_TRIES
         };
         let seed = self.seed.unwrap_or_else(random);
+        origin.seed = seed;
         let store = loop {
-            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id) else {
+            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
                 break None;
             };
             let manifest = Manifest {
@@ -364,7 +406,7 @@ impl StartBuilder {
         };
         let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
         let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
-        let run = Arc::new(Run::new(self.pipeline, id, settings, store));
+        let run = Arc::new(Run::new(self.pipeline, id, settings, store, origin));
         let driver = Driver::new(run.clone(), machine, self.max_time);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         Ok(RunHandle::new(run, task))
@@ -388,9 +430,11 @@ impl fmt::Debug for StartBuilder {
     }
 }
 
-fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId) -> Option<PathBuf> {
+fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
     match run_dir {
         Some(folder) => Some(folder.to_owned()),
+        // A run within a run is kept within that run's folder.
+        None if depth > 0 => None,
         None => settings.runs_dir.as_ref().map(|runs| runs.join(&**id)),
     }
 }

@@ -49,6 +49,10 @@ impl RunHandle {
         }
     }
 
+    pub(crate) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
     /// The name of the run.
     pub fn id(&self) -> &RunId {
         &self.run.id

@@ -28,6 +28,7 @@ mod run;
 mod shared;
 mod sink;
 mod stage;
+mod steering;
 mod store;
 mod tell;
 
@@ -38,6 +39,8 @@ pub use builtin::backend::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
 pub use builtin::simulate::Script;
+#[doc(hidden)]
+pub use builtin::simulate::answer_of;
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use orchestra_engine::{
     Checkpoint, Engine, FolderStore, Manifest, Outcome, RunError, RunEvent, RunStore, SimulationBackend,
-    StageFile, StartError, StoreError,
+    StageFile, StagePlace, StartError, StoreError,
 };
 use serde_json::{Value, json};
 use support::{Acts, acts, event_lines, files, json, pipeline, run_in, text};
@@ -79,6 +79,7 @@ async fn the_folder_holds_what_the_specification_says() {
             "completed_nodes": ["start", "write", "exit"],
             "node_retries": {},
             "node_visits": {"exit": 1, "start": 1, "write": 1},
+            "restarts": 0,
             "node_outcomes": {
                 "exit": {"status": "success"},
                 "start": {"status": "success"},
@@ -98,7 +99,7 @@ async fn the_folder_holds_what_the_specification_says() {
         written,
         json!({
             "schema": "orchestra.result/1", "run": "one", "status": "success", "path": ["start", "write", "exit"],
-            "failure_reason": null, "failure": null,
+            "failure_reason": null, "failure": null, "error_history": [], "restarts": 0,
             "outcomes": {
                 "start": {"status": "success"},
                 "write": {"status": "success", "notes": "Stage completed: write"},
@@ -323,21 +324,25 @@ impl RunStore for Faulty {
         self.write()?;
         self.folder.checkpoint(checkpoint)
     }
-    fn stage(&self, node: &str, visit: u32) -> Result<PathBuf, StoreError> {
-        self.write()?;
-        self.folder.stage(node, visit)
+    fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        self.folder.restarted(restart)
     }
-    fn write(&self, node: &str, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
+
+    fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
         self.write()?;
-        self.folder.write(node, file, bytes)
+        self.folder.stage(place, visit)
     }
-    fn read(&self, node: &str, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
+    fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
         self.write()?;
-        self.folder.read(node, file)
+        self.folder.write(place, file, bytes)
     }
-    fn remove(&self, node: &str, file: StageFile) -> Result<(), StoreError> {
+    fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
         self.write()?;
-        self.folder.remove(node, file)
+        self.folder.read(place, file)
+    }
+    fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
+        self.write()?;
+        self.folder.remove(place, file)
     }
 }
 

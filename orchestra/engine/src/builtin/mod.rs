@@ -1,8 +1,10 @@
 //! The handlers that every engine has.
 
 pub(crate) mod backend;
+pub(crate) mod child;
 pub(crate) mod codergen;
 pub(crate) mod fan_in;
+pub(crate) mod manager;
 pub(crate) mod output;
 pub(crate) mod simulate;
 pub(crate) mod status;
