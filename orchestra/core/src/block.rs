@@ -286,7 +286,7 @@ impl Step<'_> {
         };
         line.phase = Phase::Idle;
         // A branch without stages has no outcome of its own, only that of the stage before the block.
-        let ran = !line.path.is_empty();
+        let ran = line.own_last().is_some();
         let (status, reason) = match end {
             LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
             _ if !ran => (BranchStatus::Success, None),
@@ -403,9 +403,9 @@ fn result(branch: &mut Branch) -> Option<Value> {
     fields.insert("status".to_owned(), ended.status.word().into());
     let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
     fields.insert("duration_ms".to_owned(), millis.into());
-    let line = branch.line.as_deref_mut().filter(|line| !line.path.is_empty());
+    let line = branch.line.as_deref_mut();
     let word = match (ended.status, &line) {
-        (BranchStatus::Success, Some(line)) => line.last.status.word(),
+        (BranchStatus::Success, Some(line)) if line.own_last().is_some() => line.last.status.word(),
         _ => ended.status.word(),
     };
     fields.insert("outcome".to_owned(), word.into());
@@ -413,7 +413,7 @@ fn result(branch: &mut Branch) -> Option<Value> {
         fields.insert("failure_reason".to_owned(), reason.as_str().into());
     }
     if let Some(line) = line {
-        let last = line.last.node.and_then(|node| line.outcomes.get(node));
+        let last = line.own_last().and_then(|node| line.outcomes.get(node));
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());
         }
@@ -429,6 +429,12 @@ fn result(branch: &mut Branch) -> Option<Value> {
 }
 
 impl Line {
+    /// The stage that ran last in a branch; `None` before the first, even if routing nodes were passed (rule R4).
+    fn own_last(&self) -> Option<NodeIndex> {
+        let last = self.last.node?;
+        self.visits.own().any(|(node, _)| node == last).then_some(last)
+    }
+
     /// Keeps what the branches of an open block did so far, and forgets the block.
     pub(crate) fn flush(&mut self) {
         if let Phase::Parallel(mut block) = std::mem::replace(&mut self.phase, Phase::Idle) {
