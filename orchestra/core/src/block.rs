@@ -187,10 +187,20 @@ impl Step<'_> {
                 "the condition of every branch is false",
             )));
         }
-        let mut ids: HashMap<NodeIndex, u32> = HashMap::new();
+        // Looking at all edges before each would cost the square of their number.
+        let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
+        let mut counted = stage.edges().map(|(at, row)| {
+            let count = earlier.entry(row.to).or_default();
+            *count += 1;
+            (at, *count)
+        });
+        let mut id_of = |edge| match counted.find(|(at, _)| *at == edge) {
+            Some((_, 1)) => self.pipeline.stage(self.pipeline.edge(edge).to).id().to_owned(),
+            _ => branch_id(self.pipeline, edge),
+        };
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
-            id: self.branch_id(edge, &mut ids),
+            id: id_of(edge),
             began: Duration::ZERO,
             line: None,
             ended: None,
@@ -207,17 +217,6 @@ impl Step<'_> {
             began: self.totals.elapsed,
         });
         self.drive(line, block)
-    }
-
-    /// The id of a branch; looking at all edges before each would cost the square of their number.
-    fn branch_id(&self, edge: EdgeIndex, taken: &mut HashMap<NodeIndex, u32>) -> String {
-        let target = self.pipeline.edge(edge).to;
-        let count = taken.entry(target).or_default();
-        *count += 1;
-        match *count {
-            1 => self.pipeline.stage(target).id().to_owned(),
-            _ => branch_id(self.pipeline, edge),
-        }
     }
 
     /// Takes the end of a branch, and goes on with its block.
