@@ -187,10 +187,20 @@ impl Step<'_> {
                 "the condition of every branch is false",
             )));
         }
-        let mut ids: HashMap<NodeIndex, u32> = HashMap::new();
+        // Looking at all edges before each would cost the square of their number.
+        let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
+        let mut counted = stage.edges().map(|(at, row)| {
+            let count = earlier.entry(row.to).or_default();
+            *count += 1;
+            (at, *count)
+        });
+        let mut id_of = |edge| match counted.find(|(at, _)| *at == edge) {
+            Some((_, 1)) => self.pipeline.stage(self.pipeline.edge(edge).to).id().to_owned(),
+            _ => branch_id(self.pipeline, edge),
+        };
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
-            id: self.branch_id(edge, &mut ids),
+            id: id_of(edge),
             began: Duration::ZERO,
             line: None,
             ended: None,
@@ -207,17 +217,6 @@ impl Step<'_> {
             began: self.totals.elapsed,
         });
         self.drive(line, block)
-    }
-
-    /// The id of a branch; looking at all edges before each would cost the square of their number.
-    fn branch_id(&self, edge: EdgeIndex, taken: &mut HashMap<NodeIndex, u32>) -> String {
-        let target = self.pipeline.edge(edge).to;
-        let count = taken.entry(target).or_default();
-        *count += 1;
-        match *count {
-            1 => self.pipeline.stage(target).id().to_owned(),
-            _ => branch_id(self.pipeline, edge),
-        }
     }
 
     /// Takes the end of a branch, and goes on with its block.
@@ -286,7 +285,7 @@ impl Step<'_> {
         };
         line.phase = Phase::Idle;
         // A branch without stages has no outcome of its own, only that of the stage before the block.
-        let ran = !line.path.is_empty();
+        let ran = line.own_last().is_some();
         let (status, reason) = match end {
             LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
             _ if !ran => (BranchStatus::Success, None),
@@ -406,9 +405,9 @@ fn result(branch: &mut Branch) -> Option<Value> {
     fields.insert("status".to_owned(), ended.status.word().into());
     let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
     fields.insert("duration_ms".to_owned(), millis.into());
-    let line = branch.line.as_deref_mut().filter(|line| !line.path.is_empty());
+    let line = branch.line.as_deref_mut();
     let word = match (ended.status, &line) {
-        (BranchStatus::Success, Some(line)) => line.last.status.word(),
+        (BranchStatus::Success, Some(line)) if line.own_last().is_some() => line.last.status.word(),
         _ => ended.status.word(),
     };
     fields.insert("outcome".to_owned(), word.into());
@@ -416,7 +415,7 @@ fn result(branch: &mut Branch) -> Option<Value> {
         fields.insert("failure_reason".to_owned(), reason.as_str().into());
     }
     if let Some(line) = line {
-        let last = line.last.node.and_then(|node| line.outcomes.get(node));
+        let last = line.own_last().and_then(|node| line.outcomes.get(node));
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());
         }
@@ -432,6 +431,12 @@ fn result(branch: &mut Branch) -> Option<Value> {
 }
 
 impl Line {
+    /// The stage that ran last in a branch; `None` before the first, even if routing nodes were passed (rule R4).
+    fn own_last(&self) -> Option<NodeIndex> {
+        let last = self.last.node?;
+        self.visits.own().any(|(node, _)| node == last).then_some(last)
+    }
+
     /// Keeps what the branches of an open block did so far, and forgets the block.
     pub(crate) fn flush(&mut self) {
         if let Phase::Parallel(mut block) = std::mem::replace(&mut self.phase, Phase::Idle) {
