@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use orchestra_engine::{Answer, AnswerRefused, Question, QuestionOption};
 use orchestra_graph::condition::Facts;
 use orchestra_graph::did_you_mean;
 use orchestra_graph::table::{EdgeRow, Pipeline};
@@ -147,7 +148,10 @@ impl fmt::Display for UnknownNode {
 
 impl std::error::Error for UnknownNode {}
 
-/// An answer of a human gate; each variant of a module's choice enums gives one.
+/// A choice of a human gate; each variant of a module's choice enums gives one.
+///
+/// A variant is also an [`Answer`](crate::Answer) to the gate's question, and is read from a text, such as
+/// `human.gate.selected` of the context, by what the gate itself would accept.
 ///
 /// ```
 /// orchestra::pipeline! {
@@ -161,6 +165,10 @@ impl std::error::Error for UnknownNode {}
 ///
 /// assert_eq!(Review::FixIt.key(), "F");
 /// assert_eq!(Review::Approve.target(), gate::Node::Exit);
+/// assert!(matches!("fix it".parse(), Ok(Review::FixIt)));
+/// assert_eq!(orchestra::Answer::from(Review::FixIt), orchestra::Answer::choice("F"));
+/// let queue = orchestra::QueueInterviewer::new().answers_for("review", [Review::FixIt, Review::Approve]);
+/// # assert_eq!(queue.len(), 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice<N> {
@@ -176,7 +184,25 @@ impl<N: Copy> Choice<N> {
         Choice { label, key, target }
     }
 
-    /// The label as written in the file.
+    /// The place of the choice that a text names, by what the gate's question accepts. Used by generated code.
+    #[doc(hidden)]
+    pub fn named<'c>(choices: impl Iterator<Item = &'c Choice<N>>, text: &str) -> Result<usize, AnswerRefused>
+    where
+        N: fmt::Display + 'c,
+    {
+        let options: Vec<QuestionOption> = choices
+            .map(|choice| {
+                let mut option = QuestionOption::new(choice.key, choice.label);
+                option.to = Some(choice.target.to_string());
+                option
+            })
+            .collect();
+        let accepted = Question::select("", options.iter().cloned()).accept(&Answer::choice(text))?;
+        let named = |option: &QuestionOption| accepted.options.first() == Some(option);
+        Ok(options.iter().position(named).unwrap_or_default())
+    }
+
+    /// The label as written in the file; the target's id where the edge has none.
     pub fn label(&self) -> &'static str {
         self.label
     }

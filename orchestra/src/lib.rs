@@ -200,7 +200,8 @@ pub use orchestra_macros::handlers;
 /// - `SOURCE`, the text; `PIPELINE`, the table as constant data; `NEEDS`, what it asks of handlers.
 /// - `Node`, an enum of all nodes with `ALL`, `id()`, `FromStr` and `Display`.
 /// - `nodes::Critic`: a type for each node, whose attributes are typed constants, such as `PROMPT` and `TIMEOUT`.
-/// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `label()`, `key()` and `target()`.
+/// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `FromStr`, `label()`, `key()` and `target()`; each
+///   variant is also an [`Answer`].
 /// - [`TRANSITIONS`](Transitions): the edges, with their conditions.
 ///
 /// The documentation of the module shows the goal, a diagram and a table of the nodes.
@@ -265,8 +266,8 @@ pub use orchestra_macros::Outcome;
 #[cfg(feature = "macros")]
 pub mod prelude {
     pub use orchestra_engine::{
-        Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet, Outcome, RunResult,
-        RunStatus, SimulationBackend, StageContext, Status,
+        Answer, AutoApprove, Builtin, CodergenBackend, Context, Engine, FailureCategory, HandlerSet,
+        Interviewer, Outcome, Question, RunResult, RunStatus, SimulationBackend, StageContext, Status,
     };
     pub use orchestra_macros::{Attributes, Outcome, bind, handler, handlers, pipeline};
 }

@@ -625,6 +625,18 @@ macro_rules! __gate {
                 &CHOICES[*self as usize]
             }
         }
+        impl ::core::convert::From<$gate> for $crate::Answer {
+            fn from(choice: $gate) -> $crate::Answer {
+                $crate::Answer::choice(choice.key())
+            }
+        }
+        impl ::core::str::FromStr for $gate {
+            type Err = $crate::AnswerRefused;
+            fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::AnswerRefused> {
+                let choices = $gate::ALL.iter().map(|choice| &**choice);
+                $crate::Choice::named(choices, text).map(|at| $gate::ALL[at])
+            }
+        }
     };
 }
 pub use __gate as gate;

@@ -19,6 +19,7 @@ const EXIT_CODES: &str = "Exit codes:
   2  wrong usage
   3  the pipeline is invalid
   4  credentials are missing
+  5  the run waits for a person, and nobody can be asked
   130  cancelled";
 
 /// Checks, draws and runs pipelines written in Graphviz DOT.
@@ -121,6 +122,12 @@ pub(crate) struct RunArgs {
     /// Outcomes that a stage gives in turn when simulated; the last one repeats
     #[arg(long, value_name = "NODE=WORD[,WORD]")]
     pub(crate) outcome: Vec<String>,
+    /// Answer a human gate beforehand; several answers of one gate are taken in turn
+    #[arg(long, value_name = "NODE=CHOICE")]
+    pub(crate) answer: Vec<String>,
+    /// Approve at every human gate without asking: yes, or the first choice
+    #[arg(long)]
+    pub(crate) auto_approve: bool,
     /// Set a context value: JSON where it parses, else text
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestra_engine::{Binding, Engine, HandlerSet, RunHandle, StartBuilder, StartError, Supplies};
+use orchestra_engine::{
+    Binding, Engine, HandlerSet, RunHandle, SharedPipeline, StartBuilder, StartError, Supplies,
+};
 use orchestra_graph::Pipeline;
 use serde_json::Value;
 
@@ -120,7 +122,7 @@ fn with_options(mut start: StartBuilder, options: StartOptions) -> StartBuilder 
 /// Starts a pipeline that was loaded from a file.
 pub(crate) async fn start_loaded(
     engine: &Engine,
-    pipeline: Pipeline,
+    pipeline: SharedPipeline,
     options: StartOptions,
 ) -> Result<RunHandle, StartError> {
     with_options(engine.start_loaded(pipeline, ()), options).await

@@ -10,6 +10,7 @@ pub(crate) enum Exit {
     Usage = 2,
     Invalid = 3,
     Credentials = 4,
+    WaitsForHuman = 5,
     Cancelled = 130,
 }
 

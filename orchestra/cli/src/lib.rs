@@ -2,8 +2,10 @@
 //!
 //! `orchestra::main!(review, release)` gives a program the whole command line; this crate is what it calls.
 
+mod answers;
 mod args;
 mod commands;
+mod console;
 mod entry;
 mod error;
 mod pipelines;
@@ -26,7 +28,7 @@ pub use crate::entry::Entry;
 /// Runs the command line of a program that is compiled with these pipelines; none for `orchestra` itself.
 ///
 /// The exit code follows the contract: 0 ok, 1 the run failed, 2 wrong usage, 3 invalid pipeline, 4 credentials
-/// missing, 130 cancelled.
+/// missing, 5 it waits for a person and nobody can be asked, 130 cancelled.
 pub fn main(entries: Vec<Entry>) -> ExitCode {
     let program = program();
     let mut command = Cli::command().name(program.clone()).bin_name(program.clone());

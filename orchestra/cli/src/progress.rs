@@ -1,28 +1,78 @@
 //! How a run looks while it goes: one line a stage, the way taken and why, and a live line on a terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{EventKind, RunEvent, Status, TestedCondition};
 
+use crate::console::Screen;
 use crate::terminal::{Paint, Terminal};
 
+/// What is shown of a run: shared by its events, its questions and the clock.
+pub(crate) struct Shown {
+    progress: Mutex<Progress>,
+}
+
+impl Shown {
+    pub(crate) fn new(terminal: Terminal) -> Shown {
+        Shown {
+            progress: Mutex::new(Progress::new(terminal)),
+        }
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Screen for Shown {
+    fn open(&self) {
+        self.progress().hold();
+    }
+
+    fn write(&self, text: &str) {
+        let progress = self.progress();
+        progress.terminal.write(text);
+    }
+
+    fn close(&self) {
+        self.progress().release();
+    }
+}
+
 /// The lines of a run.
-pub(crate) struct Progress<'t> {
-    terminal: &'t Terminal,
+pub(crate) struct Progress {
+    terminal: Terminal,
     live: bool,
     shown: bool,
     running: Option<(String, Instant)>,
+    /// The lines that wait for the answer to a question; `None` where none is open.
+    held: Option<Vec<String>>,
 }
 
-impl<'t> Progress<'t> {
-    pub(crate) fn new(terminal: &'t Terminal) -> Progress<'t> {
+impl Progress {
+    fn new(terminal: Terminal) -> Progress {
         let live = !terminal.quiet && !terminal.json && std::io::stderr().is_terminal();
         Progress {
             terminal,
             live,
             shown: false,
             running: None,
+            held: None,
+        }
+    }
+
+    /// Keeps everything back while a person reads and types.
+    fn hold(&mut self) {
+        self.clear();
+        self.held = Some(Vec::new()).filter(|_| self.live);
+    }
+
+    /// Shows what was kept back.
+    fn release(&mut self) {
+        for line in self.held.take().unwrap_or_default() {
+            self.terminal.progress(&line);
         }
     }
 
@@ -127,29 +177,34 @@ impl<'t> Progress<'t> {
     }
 
     fn line(&mut self, text: &str) {
-        self.clear();
-        self.terminal.progress(text.trim_end());
+        let text = text.trim_end();
+        match &mut self.held {
+            Some(held) => held.push(text.to_owned()),
+            None => {
+                self.clear();
+                self.terminal.progress(text);
+            }
+        }
     }
 
     /// Renews the live line; called at least once a second.
     pub(crate) fn tick(&mut self) {
-        let Some((node, since)) = self.running.as_ref().filter(|_| self.live) else {
+        let live = self.live && self.held.is_none();
+        let Some((node, since)) = self.running.as_ref().filter(|_| live) else {
             return;
         };
         let text = format!(
             "   ... {node:<24} {:>8}",
             time(Duration::from_secs(since.elapsed().as_secs()))
         );
-        let mut output = std::io::stderr().lock();
-        let _ = write!(output, "\r\x1b[2K{text}").and_then(|()| output.flush());
+        self.terminal.write(&format!("\r\x1b[2K{text}"));
         self.shown = true;
     }
 
     /// Takes the live line away.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let mut output = std::io::stderr().lock();
-            let _ = write!(output, "\r\x1b[2K").and_then(|()| output.flush());
+            self.terminal.write("\r\x1b[2K");
         }
     }
 }
@@ -189,7 +244,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// A time in the unit that suits it.
-fn time(duration: Duration) -> String {
+pub(crate) fn time(duration: Duration) -> String {
     match duration.as_millis() {
         0..1_000 => format!("{} ms", duration.as_millis()),
         1_000..60_000 => format!("{:.1} s", duration.as_secs_f64()),

@@ -19,7 +19,8 @@ enum Entry {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Full {
-    outcome: String,
+    #[serde(default)]
+    outcome: Option<String>,
     #[serde(default)]
     preferred_label: Option<String>,
     #[serde(default)]
@@ -71,7 +72,8 @@ fn outcome(entry: Entry) -> Outcome {
         Entry::Word(word) => return outcome_of_word(&word),
         Entry::Full(full) => full,
     };
-    let mut outcome = outcome_of_word(&full.outcome);
+    let word = full.outcome.as_deref();
+    let mut outcome = word.map_or_else(Outcome::success, outcome_of_word);
     outcome.preferred_label = full.preferred_label;
     outcome.suggested_next_ids = full.suggested_next_ids;
     outcome.context_updates = full.context;

@@ -51,6 +51,12 @@ impl Terminal {
         let _ = writeln!(output, "{text}").and_then(|()| output.flush());
     }
 
+    /// Text as it is, to standard error: a prompt, or a line that is written over.
+    pub(crate) fn write(&self, text: &str) {
+        let mut output = std::io::stderr().lock();
+        let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    }
+
     /// Text in a colour, where standard error takes colours.
     pub(crate) fn paint(&self, style: Paint, text: &str) -> String {
         if self.color {

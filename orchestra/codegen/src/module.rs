@@ -1,7 +1,7 @@
 //! The generated module as text: source, table, nodes, choices, transitions, needs.
 
 use orchestra_graph::table::{Pipeline, Stage};
-use orchestra_graph::{NodeIndex, accelerator_key, is_drawing_attribute, kind};
+use orchestra_graph::{NodeIndex, choices, is_drawing_attribute, kind, label_text};
 
 use crate::code::{Code, type_of, value};
 use crate::docs::plain;
@@ -37,7 +37,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     let variants = variants(pipeline);
     node_enum(&mut code, &variants);
     nodes(&mut code, pipeline, &variants);
-    choices(&mut code, pipeline, &variants);
+    gates(&mut code, pipeline, &variants);
     table::write(&mut code, pipeline);
     code.text
 }
@@ -124,7 +124,7 @@ fn constants(code: &mut Code, stage: Stage<'_>, variant: &str) {
 }
 
 /// An enum for each human gate, with one variant an answer.
-fn choices(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
+fn gates(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     let gate = |at: &usize| pipeline.stage(NodeIndex(*at as u32)).kind() == kind::WAIT_HUMAN;
     let gates: Vec<usize> = (0..variants.len()).filter(gate).collect();
     code.doc("The answers of each human gate.");
@@ -132,21 +132,13 @@ fn choices(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     for at in gates {
         let stage = pipeline.stage(NodeIndex(at as u32));
         let mut taken = Taken::default();
-        let answers: Vec<Answer> = stage
-            .edges()
-            .map(|(_, edge)| {
-                let target = pipeline.stage(edge.to);
-                let label = if edge.label.is_empty() {
-                    target.id()
-                } else {
-                    &*edge.label
-                };
-                Answer {
-                    variant: taken.claim(pascal(without_key(label))),
-                    label: label.to_owned(),
-                    key: accelerator_key(label),
-                    target: variants.get(edge.to.at()).cloned().unwrap_or_default(),
-                }
+        let answers: Vec<Answer> = choices(pipeline, NodeIndex(at as u32))
+            .into_iter()
+            .map(|choice| Answer {
+                variant: taken.claim(pascal(label_text(&choice.label))),
+                target: variants.get(choice.to.at()).cloned().unwrap_or_default(),
+                key: choice.key,
+                label: choice.label,
             })
             .collect();
         if let Some(variant) = variants.get(at).filter(|_| !answers.is_empty()) {
@@ -174,7 +166,7 @@ fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) 
         code.doc(&plain(&answer.label));
         code.push(&answer.variant).push(",");
     }
-    // Two small impls and a table a gate: derives and methods of its own would cost ten times as much to compile.
+    // A few small impls and a table a gate: derives and methods of its own would cost ten times as much to compile.
     code.push("}g!(").push(name).push(" ");
     for answer in answers {
         code.push(&answer.variant).push("=");
@@ -186,17 +178,4 @@ fn gate_enum(code: &mut Code, stage: Stage<'_>, name: &str, answers: &[Answer]) 
             .push(";");
     }
     code.push(");");
-}
-
-/// A label without its accelerator: `[A] Approve` gives `Approve`.
-fn without_key(label: &str) -> &str {
-    let key = accelerator_key(label);
-    let label = label.trim();
-    let rest = label
-        .strip_prefix(&format!("[{key}]"))
-        .or_else(|| label.strip_prefix(&format!("{key})")))
-        .or_else(|| label.strip_prefix(&format!("{key} - ")));
-    rest.map(str::trim)
-        .filter(|rest| !rest.is_empty())
-        .unwrap_or(label)
 }

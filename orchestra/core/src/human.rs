@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use orchestra_graph::{NodeIndex, Pipeline, choices, normalize_label};
+use orchestra_graph::{NodeIndex, Pipeline, choices, label_text, normalize_label};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -38,7 +38,8 @@ pub enum QuestionKind {
 /// ```
 /// use orchestra_core::QuestionOption;
 /// let option = QuestionOption::new("Y", "Yes, ship");
-/// assert_eq!((option.key.as_str(), option.label.as_str(), option.to), ("Y", "Yes, ship", None));
+/// assert_eq!((option.key.as_str(), option.label.as_str()), ("Y", "Yes, ship"));
+/// assert_eq!((option.to.is_none(), option.to_string().as_str()), (true, "[Y] Yes, ship"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -65,14 +66,34 @@ impl QuestionOption {
             freeform: false,
         }
     }
+}
 
-    fn is_named_by(&self, answer: &str) -> bool {
-        let answer = answer.trim();
-        !answer.is_empty()
-            && (self.key.to_lowercase() == answer.to_lowercase()
-                || self.to.as_deref() == Some(answer)
-                || normalize_label(&self.label) == normalize_label(answer))
+/// The option as it is offered: `[Y] Yes`, or `any text: Comment`.
+impl fmt::Display for QuestionOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = label_text(&self.label);
+        match self.freeform {
+            true => write!(f, "any text: {label}"),
+            false => write!(f, "[{}] {label}", self.key),
+        }
     }
+}
+
+/// The option that an answer names in any case: by its key, else by its label, else by its target. A key of one option
+/// that is also the target of another means the key.
+fn named<'o>(options: impl Iterator<Item = &'o QuestionOption> + Clone, answer: &str) -> Option<&'o QuestionOption> {
+    let folded = answer.trim().to_lowercase();
+    if folded.is_empty() {
+        return None;
+    }
+    let label = normalize_label(answer);
+    let by_key = options.clone().find(|option| option.key.to_lowercase() == folded);
+    let by_label = || options.clone().find(|option| normalize_label(&option.label) == label);
+    let by_target = || {
+        let goes_there = |to: &String| to.to_lowercase() == folded;
+        options.clone().find(|option| option.to.as_ref().is_some_and(goes_there))
+    };
+    by_key.or_else(by_label).or_else(by_target)
 }
 
 /// A question to a person (Attractor 6.2).
@@ -193,7 +214,7 @@ impl Question {
                 QuestionKind::SingleSelect
             },
             default: default.map(|wanted| {
-                let named = options.iter().find(|option| option.is_named_by(wanted));
+                let named = named(options.iter(), wanted);
                 named.map_or_else(|| wanted.to_owned(), |option| option.key.clone())
             }),
             options,
@@ -208,7 +229,7 @@ impl Question {
     /// It matches nothing that the question offers; it never falls to the first option.
     pub fn accept(&self, answer: &Answer) -> Result<Accepted, AnswerRefused> {
         let texts = match &answer.reply {
-            Reply::Skipped => return Err(AnswerRefused::new(self, "nothing")),
+            Reply::Skipped | Reply::TimedOut => return Err(AnswerRefused::new(self, "")),
             Reply::Chosen(texts) => texts,
         };
         let text = || texts.join(", ");
@@ -218,6 +239,7 @@ impl Question {
                 "n" | "no" | "false" => Ok(Accepted::yes(false)),
                 _ => Err(AnswerRefused::new(self, &text())),
             },
+            QuestionKind::FreeText if text().trim().is_empty() => Err(AnswerRefused::new(self, &text())),
             QuestionKind::FreeText => Ok(Accepted {
                 options: self
                     .options
@@ -260,8 +282,7 @@ impl Question {
     }
 
     fn named(&self, answer: &str) -> Option<&QuestionOption> {
-        let fixed = || self.options.iter().filter(|option| !option.freeform);
-        fixed().find(|option| option.is_named_by(answer))
+        named(self.options.iter().filter(|option| !option.freeform), answer)
     }
 
     /// The outcome of a gate whose question got this answer (Attractor 4.6, rules H2, H4).
@@ -343,6 +364,8 @@ pub enum Reply {
     Chosen(Vec<String>),
     /// The person does not want to answer.
     Skipped,
+    /// Nobody answered in time, says who asks; the engine's own clock needs no such answer.
+    TimedOut,
 }
 
 /// An answer to a [`Question`] (Attractor 6.3).
@@ -385,11 +408,19 @@ impl Answer {
         Answer::choice("no")
     }
 
-    /// The refusal to answer.
+    /// The wish not to answer.
     pub fn skipped() -> Answer {
         Answer {
             reply: Reply::Skipped,
             by: AnsweredBy::Person,
+        }
+    }
+
+    /// Nobody answered in time; what stands for a time-out in a simulation.
+    pub fn timed_out() -> Answer {
+        Answer {
+            reply: Reply::TimedOut,
+            by: AnsweredBy::Prepared,
         }
     }
 
@@ -476,7 +507,8 @@ impl AnswerRefused {
     fn new(question: &Question, answer: &str) -> AnswerRefused {
         let offered = match question.kind {
             QuestionKind::YesNo | QuestionKind::Confirm => vec!["yes".to_owned(), "no".to_owned()],
-            _ => question.options.iter().map(offer).collect(),
+            QuestionKind::FreeText => Vec::new(),
+            _ => question.options.iter().map(ToString::to_string).collect(),
         };
         AnswerRefused {
             answer: answer.to_owned(),
@@ -485,23 +517,16 @@ impl AnswerRefused {
     }
 }
 
-/// An option as it is offered, with its key before it.
-fn offer(option: &QuestionOption) -> String {
-    if orchestra_graph::normalize_label(&option.label) == option.label.trim().to_lowercase() {
-        format!("[{}] {}", option.key, option.label.trim())
-    } else {
-        option.label.trim().to_owned()
-    }
-}
-
 impl fmt::Display for AnswerRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is none of the answers: {}",
-            self.answer,
-            self.offered.join(", ")
-        )
+        match self.answer.trim() {
+            "" => f.write_str("an empty answer")?,
+            answer => write!(f, "`{answer}`")?,
+        }
+        match &self.offered[..] {
+            [] => f.write_str(" is no answer"),
+            offered => write!(f, " is none of the answers: {}", offered.join(", ")),
+        }
     }
 }
 

@@ -323,6 +323,9 @@ impl<'a> Step<'a> {
         let Phase::Asking(question) = &line.phase else {
             return Flow::Wait;
         };
+        if answer.reply == Reply::TimedOut {
+            return self.unanswered(line);
+        }
         let (outcome, told) = if answer.reply == Reply::Skipped {
             let reason = "the person skipped the question";
             (Outcome::fail_terminal(reason), "skipped".to_owned())

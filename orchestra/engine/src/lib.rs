@@ -38,6 +38,8 @@ pub use builtin::backend::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
 pub use builtin::simulate::Script;
+#[doc(hidden)]
+pub use builtin::simulate::answer_of;
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};

@@ -8,7 +8,18 @@
 /// assert_eq!(normalize_label("Y) Yes"), normalize_label("y - yes"));
 /// ```
 pub fn normalize_label(label: &str) -> String {
-    split(label).1.to_lowercase()
+    label_text(label).to_lowercase()
+}
+
+/// A label without its accelerator prefix.
+///
+/// ```
+/// use orchestra_graph::label_text;
+/// assert_eq!(label_text("[Y] Yes, deploy"), "Yes, deploy");
+/// assert_eq!(label_text("Reject"), "Reject");
+/// ```
+pub fn label_text(label: &str) -> &str {
+    split(label).1
 }
 
 /// The key that answers for a label: the one of its prefix, else its first letter.

@@ -36,7 +36,7 @@ pub use check::LintRule;
 pub use choice::{Choice, choices};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use explain::{Page, explain, rules};
-pub use label::{accelerator_key, normalize_label};
+pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
 pub use lower::lower;
 pub use model::{Edge, EdgeIndex, Graph, Node, NodeIndex, Subgraph};

@@ -1,18 +1,23 @@
 //! `run`: runs a pipeline and tells how it goes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_engine::{Engine, Outcome, RunEvent, RunResult, RunStatus, Script, StartError};
+use orchestra_engine::{
+    Engine, Outcome, RunEvent, RunFailure, RunResult, RunStatus, Script, SharedPipeline, StartError,
+};
 use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Known, Pipeline, did_you_mean, parse_duration};
 use serde_json::{Value, json};
 
+use crate::answers::{Answers, Scripted, given, how_to_answer};
 use crate::args::{Format, RunArgs};
+use crate::console::Console;
 use crate::entry::StartOptions;
 use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_report};
-use crate::progress::Progress;
+use crate::progress::Shown;
 use crate::script;
 use crate::terminal::{Paint, Terminal};
 
@@ -46,7 +51,18 @@ pub(crate) fn run(
         }
         return Ok(Exit::Invalid);
     };
-    let script = script(args, simulate, &pipeline)?;
+    let pipeline = SharedPipeline::from(pipeline);
+    let mut script = script(args, simulate, &pipeline)?;
+    let shown = Arc::new(Shown::new(*terminal));
+    let answers = Answers {
+        scripted: match &mut script {
+            Some(script) => Scripted::of_script(script, &pipeline)?,
+            None => Scripted::default(),
+        },
+        given: given(&args.answer, &pipeline)?,
+        approve: args.auto_approve,
+        console: Console::new(*terminal, shown.clone()),
+    };
     let options = StartOptions {
         params: args
             .set
@@ -61,9 +77,20 @@ pub(crate) fn run(
         .enable_all()
         .build()
         .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
-    let mut builder = Engine::builder().runs_dir(&args.runs);
+    // Called by the run itself, so that what came before a question is shown before it.
+    let show = {
+        let (shown, terminal) = (shown.clone(), *terminal);
+        move |event: &RunEvent| show(&terminal, &shown, event)
+    };
+    let mut builder = Engine::builder()
+        .runs_dir(&args.runs)
+        .interviewer(answers)
+        .on_event(show);
     if let Some(script) = script {
-        builder = builder.simulate(script);
+        let entries = script.into_iter();
+        builder = builder.simulate(entries.fold(Script::new(), |script, (node, outcomes)| {
+            script.outcomes(node, outcomes)
+        }));
     }
     let engine = builder
         .build()
@@ -71,51 +98,48 @@ pub(crate) fn run(
     runtime.block_on(async {
         let started = match pipelines.entry(file) {
             Some(entry) => entry.start(&engine, options).await,
-            None => crate::entry::start_loaded(&engine, pipeline, options).await,
+            None => crate::entry::start_loaded(&engine, pipeline.clone(), options).await,
         };
         let handle = started.map_err(start_error)?;
-        let mut progress = Progress::new(terminal);
-        let mut events = handle.events();
+        let canceller = handle.canceller();
+        let mut end = std::pin::pin!(handle.wait());
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         let mut interrupts = 0;
-        loop {
+        let ended = loop {
             tokio::select! {
-                event = events.recv() => match event {
-                    Some(event) => show(terminal, &mut progress, &event),
-                    None => break,
-                },
-                _ = ticks.tick() => progress.tick(),
+                ended = &mut end => break ended,
+                _ = ticks.tick() => shown.progress().tick(),
                 _ = tokio::signal::ctrl_c() => {
                     interrupts += 1;
                     if interrupts > 1 {
                         return Ok(Exit::Cancelled);
                     }
-                    handle.cancel("interrupted");
+                    canceller.cancel("interrupted");
                 }
             }
-        }
-        let result = handle.wait().await.map_err(|error| CliError {
+        };
+        let result = ended.map_err(|error| CliError {
             exit: Exit::RunFailed,
             code: "run",
             message: error.to_string(),
             help: None,
         })?;
-        progress.clear();
-        Ok(finish(&result, program, terminal))
+        shown.progress().clear();
+        Ok(finish(&result, &pipeline, program, terminal))
     })
 }
 
-fn show(terminal: &Terminal, progress: &mut Progress<'_>, event: &RunEvent) {
+fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
     if terminal.json {
         // Events hold text and numbers alone, which cannot fail to be written.
         terminal.result(&serde_json::to_string(event).unwrap_or_default());
     } else {
-        progress.event(event);
+        shown.progress().event(event);
     }
 }
 
 /// The result: an object last, or a line for people.
-fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
+fn finish(result: &RunResult, pipeline: &Pipeline, _program: &str, terminal: &Terminal) -> Exit {
     if terminal.json {
         terminal.result(&serde_json::to_string(result).unwrap_or_default());
     } else {
@@ -123,11 +147,15 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
         let (paint, word) = match result.status {
             RunStatus::Success => (Paint::Good, "success"),
             RunStatus::Fail => (Paint::Bad, "failed"),
+            RunStatus::Paused => (Paint::Warn, "paused"),
             _ => (Paint::Warn, "cancelled"),
         };
         terminal.progress("");
         if let Some(failure) = &result.failure {
             terminal.say(&format!("{}: {failure}", terminal.paint(Paint::Bad, "error")));
+            if let RunFailure::WaitsForHuman { node, .. } = failure {
+                terminal.say(&format!("  help: {}", how_to_answer(pipeline, node)));
+            }
         }
         terminal.result(&format!("{}: {path}", terminal.paint_result(paint, word)));
         if let Some(folder) = &result.run_dir {
@@ -137,6 +165,7 @@ fn finish(result: &RunResult, _program: &str, terminal: &Terminal) -> Exit {
     match result.status {
         RunStatus::Success => Exit::Ok,
         RunStatus::Fail => Exit::RunFailed,
+        RunStatus::Paused => Exit::WaitsForHuman,
         _ => Exit::Cancelled,
     }
 }
@@ -158,7 +187,11 @@ fn start_error(error: StartError) -> CliError {
 }
 
 /// The simulation that the options ask for; none where they do not.
-fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result<Option<Script>, CliError> {
+fn script(
+    args: &RunArgs,
+    simulate: Option<&str>,
+    pipeline: &Pipeline,
+) -> Result<Option<BTreeMap<String, Vec<Outcome>>>, CliError> {
     let mut outcomes: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
     match simulate {
         None if args.outcome.is_empty() => return Ok(None),
@@ -190,13 +223,7 @@ fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result
     for (node, outcomes) in &outcomes {
         known(pipeline, node, outcomes)?;
     }
-    Ok(Some(
-        outcomes
-            .into_iter()
-            .fold(Script::new(), |script, (node, outcomes)| {
-                script.outcomes(node, outcomes)
-            }),
-    ))
+    Ok(Some(outcomes))
 }
 
 /// Refuses nodes that the pipeline does not have, and words that a node does not declare although it declares some.

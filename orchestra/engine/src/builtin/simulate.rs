@@ -63,7 +63,7 @@ impl Script {
 
 /// A gate's outcome in a script as an answer: its label, its target, or its word. `skipped` and a failure skip the
 /// question; `timeout` and a retry leave it unanswered, which is `None`.
-pub(crate) fn answer_of(outcome: &Outcome) -> Option<Answer> {
+pub fn answer_of(outcome: &Outcome) -> Option<Answer> {
     let named = outcome
         .preferred_label
         .as_ref()

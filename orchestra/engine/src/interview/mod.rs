@@ -18,7 +18,7 @@ pub use queue::QueueInterviewer;
 pub use recording::{RecordedAnswer, Recording, RecordingInterviewer, ReplayInterviewer};
 
 /// How many answers in a row may be none that the question offers.
-const REFUSED_ANSWERS: usize = 3;
+const REFUSED_ANSWERS: u32 = 3;
 
 /// Why a question has no answer.
 ///
@@ -217,8 +217,8 @@ impl fmt::Debug for SharedInterviewer {
     }
 }
 
-/// Asks until the answer is one that the question [accepts](Question::accept), or a refusal to answer (rule H2). Before
-/// it asks again, the interviewer is told why.
+/// Asks until the answer is one that the question [accepts](Question::accept), or that there is none: skipped, or out
+/// of time (rule H2). Before it asks again, the interviewer is told why.
 ///
 /// ```
 /// use orchestra_engine::{Question, QueueInterviewer, QuestionOption, ask_until_accepted};
@@ -237,23 +237,20 @@ pub async fn ask_until_accepted<I: Interviewer>(
     interviewer: &I,
     question: &Question,
 ) -> Result<Answer, InterviewError> {
-    let mut refusals = Vec::new();
+    let mut count = 0;
     loop {
         let answer = interviewer.ask(question.clone()).await?;
-        if answer.reply == Reply::Skipped {
+        if !matches!(answer.reply, Reply::Chosen(_)) {
             return Ok(answer);
         }
         let Err(refused) = question.accept(&answer) else {
             return Ok(answer);
         };
-        let reason = refused.to_string();
-        refusals.push(refused);
-        if refusals.len() == REFUSED_ANSWERS {
-            let error = InterviewError::terminal(format!(
-                "{REFUSED_ANSWERS} answers in a row were refused; the last: {reason}"
-            ));
-            return Err(error);
+        count += 1;
+        if count == REFUSED_ANSWERS {
+            let reason = format!("{count} answers in a row were refused; the last: {refused}");
+            return Err(InterviewError::terminal(reason));
         }
-        interviewer.inform(&reason, &question.node).await;
+        interviewer.inform(&refused.to_string(), &question.node).await;
     }
 }

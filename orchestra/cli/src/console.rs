@@ -1,0 +1,355 @@
+//! Questions on the console (Attractor 6.4): printed to standard error, answered by lines of standard input.
+
+use std::io::{BufRead, ErrorKind, IsTerminal, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_engine::{Answer, AnsweredBy, InterviewError, Interviewer, Question, QuestionKind};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
+
+use crate::progress::time;
+use crate::terminal::{Paint, Terminal};
+
+/// The longest line that is taken for an answer, in bytes.
+const MAX_LINE: usize = 1 << 20;
+
+/// How many lines may wait for a question.
+const LINES_AHEAD: usize = 16;
+
+/// How long a line is waited for where nobody sits at a terminal and the question itself has no time-out.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many lines in a row may be nonsense where nobody sits at a terminal and could do better.
+const NONSENSE: u32 = 3;
+
+/// How long it takes to read what was typed before the first question was shown.
+const TYPED_BEFORE: Duration = Duration::from_millis(50);
+
+/// Where questions are shown. While one is open, nothing else is.
+pub(crate) trait Screen: Send + Sync {
+    /// A question is about to be shown.
+    fn open(&self);
+    /// Shows text, as it is.
+    fn write(&self, text: &str);
+    /// The question is answered or withdrawn.
+    fn close(&self);
+}
+
+type OpenInput = Box<dyn FnOnce() -> Box<dyn BufRead> + Send>;
+
+/// Asks on the console. Questions at the same time are asked one after the other.
+pub(crate) struct Console {
+    lines: Mutex<Lines>,
+    screen: Arc<dyn Screen>,
+    terminal: Terminal,
+    /// Whether the input is a terminal, with a person before it.
+    attended: bool,
+    patience: Duration,
+}
+
+impl Console {
+    /// Reads standard input, from the first question on.
+    pub(crate) fn new(terminal: Terminal, screen: Arc<dyn Screen>) -> Console {
+        let input = || -> Box<dyn BufRead> { Box::new(std::io::stdin().lock()) };
+        let attended = std::io::stdin().is_terminal();
+        Console::with_input(terminal, screen, attended, Box::new(input))
+    }
+
+    fn with_input(terminal: Terminal, screen: Arc<dyn Screen>, attended: bool, input: OpenInput) -> Console {
+        Console {
+            lines: Mutex::new(Lines::Unread(Some(input))),
+            screen,
+            terminal,
+            attended,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The question with its options.
+    fn text(&self, question: &Question) -> String {
+        let mut text = self.terminal.paint(Paint::Bold, "[?] ");
+        if !question.node.is_empty() {
+            text.push_str(&format!("{}: ", question.node));
+        }
+        text.push_str(&self.terminal.paint(Paint::Bold, &indented(&question.text)));
+        text.push('\n');
+        for (key, value) in &question.metadata {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let line = indented(&format!("{key}: {value}"));
+            text.push_str(&format!("    {}\n", self.terminal.paint(Paint::Dim, &line)));
+        }
+        for option in &question.options {
+            text.push_str(&format!("    {}\n", indented(&option.to_string())));
+        }
+        text
+    }
+
+    /// What stands before the answer.
+    fn prompt(&self, question: &Question, deadline: Option<Instant>) -> String {
+        let mut text = String::new();
+        if let Some(deadline) = deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = time(Duration::from_secs(left.as_secs_f64().ceil() as u64));
+            let then = question.default.as_ref().map_or_else(String::new, |default| {
+                let option = question.options.iter().find(|option| option.key == *default);
+                let shown = option.map_or_else(|| default.clone(), ToString::to_string);
+                format!(", then `{}` is taken", indented(&shown))
+            });
+            let line = format!("{left} left to answer{then}");
+            text.push_str(&format!("    {}\n", self.terminal.paint(Paint::Dim, &line)));
+        }
+        text.push_str(match question.kind {
+            QuestionKind::YesNo | QuestionKind::Confirm => "    [Y/N]: ",
+            QuestionKind::SingleSelect => "    Select: ",
+            QuestionKind::MultiSelect => "    Select, with commas between: ",
+            _ => "    > ",
+        });
+        text
+    }
+
+    /// The next line; a question that has a time-out is withdrawn by it.
+    async fn line(&self, lines: &mut Lines, question: &Question) -> Result<Line, InterviewError> {
+        if self.attended || question.timeout.is_some() {
+            return lines.next().await;
+        }
+        let next = tokio::time::timeout(self.patience, lines.next()).await;
+        next.unwrap_or_else(|_| {
+            let patience = time(self.patience);
+            let reason = format!("standard input is no terminal, and gave no line within {patience}");
+            Err(InterviewError::unavailable(reason))
+        })
+    }
+}
+
+impl Interviewer for Console {
+    async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
+        let deadline = question
+            .timeout
+            .and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut lines = self.lines.lock().await;
+        lines.begin(self.attended).await?;
+        let mut shown = Shown::new(&*self.screen);
+        shown.write(&self.text(&question));
+        let by = match self.attended {
+            true => AnsweredBy::Person,
+            false => AnsweredBy::Prepared,
+        };
+        let mut nonsense = 0;
+        loop {
+            shown.ask(&self.prompt(&question, deadline));
+            let refused = match self.line(&mut lines, &question).await? {
+                Line::Text(line) => {
+                    shown.answered((!self.attended).then_some(&line));
+                    let answer = Answer::choice(line).by(by);
+                    match question.accept(&answer) {
+                        Ok(_) => return Ok(answer),
+                        Err(refused) => refused.to_string(),
+                    }
+                }
+                Line::TooLong => {
+                    shown.answered(None);
+                    format!("a line of more than {MAX_LINE} bytes is no answer")
+                }
+            };
+            shown.write(&format!(
+                "    {}\n",
+                self.terminal.paint(Paint::Warn, &indented(&refused))
+            ));
+            nonsense += 1;
+            if nonsense == NONSENSE && !self.attended {
+                let reason = format!("{NONSENSE} lines of standard input are no answers; the last: {refused}");
+                return Err(InterviewError::unavailable(reason));
+            }
+        }
+    }
+
+    async fn inform(&self, message: &str, stage: &str) {
+        // Nothing comes between a question and its answer.
+        let _lines = self.lines.lock().await;
+        self.screen
+            .write(&format!("    {stage}: {}\n", indented(message)));
+    }
+}
+
+/// A question on the screen, until it is dropped.
+struct Shown<'s> {
+    screen: &'s dyn Screen,
+    /// Whether the cursor stands behind a prompt.
+    waiting: bool,
+}
+
+impl<'s> Shown<'s> {
+    fn new(screen: &'s dyn Screen) -> Shown<'s> {
+        screen.open();
+        Shown {
+            screen,
+            waiting: false,
+        }
+    }
+
+    fn write(&self, text: &str) {
+        self.screen.write(text);
+    }
+
+    fn ask(&mut self, prompt: &str) {
+        self.write(prompt);
+        self.waiting = true;
+    }
+
+    /// The line has come; where nobody typed it, it is shown.
+    fn answered(&mut self, line: Option<&String>) {
+        self.waiting = false;
+        if let Some(line) = line {
+            self.write(&format!("{}\n", indented(line)));
+        }
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if self.waiting {
+            self.write("\n");
+        }
+        self.screen.close();
+    }
+}
+
+/// A line of the input.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Text(String),
+    TooLong,
+}
+
+/// The lines of the input: read by a thread that owns it, because a read cannot be given up.
+enum Lines {
+    /// Nobody has asked yet, so the input is left alone.
+    Unread(Option<OpenInput>),
+    Read(mpsc::Receiver<std::io::Result<Line>>),
+    /// Nothing more will come.
+    Ended(String),
+}
+
+impl Lines {
+    /// Begins to read, and forgets what was typed before the question could be seen.
+    async fn begin(&mut self, attended: bool) -> Result<(), InterviewError> {
+        if let Lines::Unread(input) = self {
+            let input = input.take();
+            let (sender, receiver) = mpsc::channel(LINES_AHEAD);
+            let reader = std::thread::Builder::new().name("standard-input".to_owned());
+            let spawned = reader.spawn(move || {
+                if let Some(input) = input {
+                    forward(&mut *input(), &sender);
+                }
+            });
+            *self = match spawned {
+                Ok(_) => Lines::Read(receiver),
+                Err(error) => Lines::broken(&error),
+            };
+            if attended {
+                tokio::time::sleep(TYPED_BEFORE).await;
+            }
+        }
+        while let Lines::Read(receiver) = self
+            && attended
+        {
+            match receiver.try_recv() {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => *self = Lines::broken(&error),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => *self = Lines::closed(),
+            }
+        }
+        match self {
+            Lines::Ended(reason) => Err(InterviewError::unavailable(reason.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Line, InterviewError> {
+        if let Lines::Read(receiver) = self {
+            match receiver.recv().await {
+                Some(Ok(line)) => return Ok(line),
+                Some(Err(error)) => *self = Lines::broken(&error),
+                None => *self = Lines::closed(),
+            }
+        }
+        Err(InterviewError::unavailable(match self {
+            Lines::Ended(reason) => reason.as_str(),
+            _ => "standard input is not read",
+        }))
+    }
+
+    fn broken(error: &std::io::Error) -> Lines {
+        Lines::Ended(format!("standard input cannot be read: {error}"))
+    }
+
+    fn closed() -> Lines {
+        Lines::Ended("standard input is closed".to_owned())
+    }
+}
+
+/// Sends the lines of an input until it ends or nobody wants them any more.
+fn forward(input: &mut dyn BufRead, sender: &mpsc::Sender<std::io::Result<Line>>) {
+    loop {
+        let line = match read_line(input) {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        let failed = line.is_err();
+        if sender.blocking_send(line).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// The next line without its end; `None` behind the last.
+fn read_line(input: &mut dyn BufRead) -> std::io::Result<Option<Line>> {
+    let mut bytes = Vec::new();
+    let mut limited = (&mut *input).take(MAX_LINE as u64 + 1);
+    if limited.read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(None);
+    }
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    } else if bytes.len() > MAX_LINE {
+        skip_line(input)?;
+        return Ok(Some(Line::TooLong));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Some(Line::Text(text.trim_end_matches('\r').to_owned())))
+}
+
+/// Reads to the end of a line and keeps nothing of it.
+fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
+    loop {
+        let (length, ended) = match input.fill_buf() {
+            Ok([]) => return Ok(()),
+            Ok(bytes) => match bytes.iter().position(|byte| *byte == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (bytes.len(), false),
+            },
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        input.consume(length);
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+/// Text of somebody else for the screen: further lines stand under the first, and nothing in it moves the cursor.
+fn indented(text: &str) -> String {
+    let lines = text.trim_end().lines().map(|line| {
+        let shown = |c: char| if c.is_control() { ' ' } else { c };
+        line.chars().map(shown).collect::<String>()
+    });
+    lines.collect::<Vec<_>>().join("\n    ")
+}
+
+#[cfg(test)]
+mod tests;
