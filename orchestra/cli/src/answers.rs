@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use orchestra_engine::{
-    Answer, AnsweredBy, AutoApprove, InterviewError, Interviewer, Outcome, Question, QueueInterviewer, Reply, answer_of,
+    Answer, AnsweredBy, AutoApprove, InterviewError, Interviewer, Outcome, Question, QueueInterviewer, Reply,
+    answer_of,
 };
 use orchestra_graph::{Pipeline, did_you_mean, kind};
 
@@ -54,8 +55,10 @@ impl Scripted {
             let Some(question) = gate(pipeline, &node) else {
                 continue;
             };
-            let answers: Result<Vec<Answer>, CliError> =
-                outcomes.iter().map(|outcome| scripted(&question, outcome)).collect();
+            let answers: Result<Vec<Answer>, CliError> = outcomes
+                .iter()
+                .map(|outcome| scripted(&question, outcome))
+                .collect();
             gates.insert(node, (0, answers?));
         }
         Ok(Scripted {
@@ -82,7 +85,10 @@ pub(crate) fn gate(pipeline: &Pipeline, node: &str) -> Option<Question> {
 /// The answer that an entry of a script stands for.
 fn scripted(question: &Question, outcome: &Outcome) -> Result<Answer, CliError> {
     if !outcome.context_updates.is_empty() {
-        let message = format!("`{}` is a human gate, whose answer sets no context", question.node);
+        let message = format!(
+            "`{}` is a human gate, whose answer sets no context",
+            question.node
+        );
         let error = CliError::usage("script_answer", message);
         return Err(error.help("leave `context` out, or set it by another node"));
     }
@@ -91,7 +97,11 @@ fn scripted(question: &Question, outcome: &Outcome) -> Result<Answer, CliError> 
     let word = outcome.status.word();
     // A choice that is called `skipped`, `fail` or `retry` comes before the meaning of the word.
     let by_word = Answer::choice(word).by(AnsweredBy::Prepared);
-    if choice.is_none() && question.accept(&by_word).is_ok_and(|accepted| accepted.text.is_none()) {
+    if choice.is_none()
+        && question
+            .accept(&by_word)
+            .is_ok_and(|accepted| accepted.text.is_none())
+    {
         return Ok(by_word);
     }
     let Some(answer) = answer_of(outcome) else {
@@ -134,7 +144,10 @@ fn no_gate(pipeline: &Pipeline, node: &str) -> CliError {
         .filter(|id| gate(pipeline, id).is_some())
         .collect();
     let error = match pipeline.find(node) {
-        Some(_) => CliError::usage("no_gate", format!("`{node}` is no human gate, so it asks nothing")),
+        Some(_) => CliError::usage(
+            "no_gate",
+            format!("`{node}` is no human gate, so it asks nothing"),
+        ),
         None => CliError::usage("unknown_node", format!("the pipeline has no node `{node}`")),
     };
     match (did_you_mean(node, gates.iter().copied()), &gates[..]) {

@@ -159,7 +159,8 @@ impl Interviewer for Console {
             ));
             nonsense += 1;
             if nonsense == NONSENSE && !self.attended {
-                let reason = format!("{NONSENSE} lines of standard input are no answers; the last: {refused}");
+                let reason =
+                    format!("{NONSENSE} lines of standard input are no answers; the last: {refused}");
                 return Err(InterviewError::unavailable(reason));
             }
         }

@@ -6,6 +6,7 @@ use orchestra_core::SharedPipeline;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
 use crate::builtin::fan_in;
+use crate::builtin::simulate::Simulated;
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
@@ -138,7 +139,7 @@ fn is_the_cores(kind: &str) -> bool {
 fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bool {
     stage.kind() == kind::FAN_IN
         && settings.codergen.is_none()
-        && settings.simulated.is_none()
+        && settings.script.is_none()
         && registry.get(kind::FAN_IN).is_none()
         && fan_in::asks_a_model(stage)
 }
@@ -151,12 +152,19 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
         Found::Handler(Resolved {
             handler: handler.clone(),
             heeds_status: built_in,
-            ends_itself: built_in && kind == kind::TOOL && settings.simulated.is_none(),
+            ends_itself: built_in && kind == kind::TOOL,
         })
     };
-    match (&settings.simulated, own) {
-        (Some(simulated), Some(_)) => resolved(simulated, true),
-        (Some(simulated), None) if provided => resolved(simulated, true),
+    match (&settings.script, own) {
+        (Some(script), own) if own.is_some() || provided => Found::Handler(Resolved {
+            handler: Arc::new(Simulated {
+                script: script.clone(),
+                own: own.cloned(),
+            }),
+            // Nothing simulated writes a status file, but a handler may.
+            heeds_status: own.is_none(),
+            ends_itself: false,
+        }),
         (None, Some(own)) => resolved(own, false),
         (None, None) if kind == kind::CODERGEN => match &settings.codergen {
             Some(codergen) => resolved(codergen, true),

@@ -244,14 +244,7 @@ async fn everything_that_is_missing_is_told_at_once_with_its_place() {
         .iter()
         .map(|refusal| (refusal.code, refusal.position.line))
         .collect();
-    assert_eq!(
-        codes,
-        [
-            ("missing_handler", 3),
-            ("no_backend", 8)
-        ],
-        "{error}"
-    );
+    assert_eq!(codes, [("missing_handler", 3), ("no_backend", 8)], "{error}");
     let told = error.to_string();
     for part in [
         "pipeline `t` cannot be run\n  t.dot:3:5: ",
@@ -330,7 +323,10 @@ async fn a_handler_that_the_engine_would_never_call_is_refused() {
     }
     let graph = pipeline("digraph t { start -> exit }");
     let error = engine().start_loaded(graph, Mine).await.unwrap_err();
-    assert!(error.to_string().contains("`wait.human` would never be called"), "{error}");
+    assert!(
+        error.to_string().contains("`wait.human` would never be called"),
+        "{error}"
+    );
 }
 
 /// A backend that answers what the prompt says.

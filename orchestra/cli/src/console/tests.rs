@@ -32,7 +32,10 @@ impl Screen for Paper {
     }
 
     fn write(&self, text: &str) {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        self.text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_str(text);
     }
 
     fn close(&self) {
@@ -51,7 +54,10 @@ fn piped(input: impl Into<Vec<u8>>) -> (Console, Arc<Paper>) {
     let input: Vec<u8> = input.into();
     let paper = Arc::new(Paper::default());
     let open = move || -> Box<dyn BufRead> { Box::new(Cursor::new(input)) };
-    (Console::with_input(PLAIN, paper.clone(), false, Box::new(open)), paper)
+    (
+        Console::with_input(PLAIN, paper.clone(), false, Box::new(open)),
+        paper,
+    )
 }
 
 /// A console with a person before it, who types into the pipe.
@@ -109,7 +115,10 @@ async fn a_pipe_that_only_gives_nonsense_is_given_up() {
     let (console, _) = piped("a\nb\nc\nY\n");
     let error = console.ask(ship()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(error.to_string().contains("`c` is none of the answers"), "{error}");
+    assert!(
+        error.to_string().contains("`c` is none of the answers"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -119,8 +128,15 @@ async fn a_closed_input_is_nobody_at_once_and_for_ever() {
         let error = console.ask(ship()).await.unwrap_err();
         assert_eq!(error.to_string(), "nobody can be asked: standard input is closed");
     }
-    let (open, closed) = (paper.text().matches('<').count(), paper.text().matches('>').count());
-    assert_eq!((open, closed), (1, 1), "a question that nobody can answer is shown once");
+    let (open, closed) = (
+        paper.text().matches('<').count(),
+        paper.text().matches('>').count(),
+    );
+    assert_eq!(
+        (open, closed),
+        (1, 1),
+        "a question that nobody can answer is shown once"
+    );
     // The last line needs no end.
     let (console, _) = piped("Y");
     assert_eq!(console.ask(ship()).await.unwrap().reply, chosen("Y"));
@@ -135,7 +151,12 @@ async fn an_open_pipe_that_says_nothing_is_nobody_after_a_while() {
     console.patience = Duration::from_millis(10);
     let error = console.ask(ship()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(error.to_string().contains("no terminal, and gave no line within 10 ms"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("no terminal, and gave no line within 10 ms"),
+        "{error}"
+    );
     assert!(paper.text().ends_with("Select: \n>"), "{}", paper.text());
     drop(writer);
 }
@@ -151,7 +172,10 @@ async fn an_input_that_breaks_is_nobody_with_the_reason() {
     let open = || -> Box<dyn BufRead> { Box::new(std::io::BufReader::new(Broken)) };
     let console = Console::with_input(PLAIN, Arc::new(Paper::default()), true, Box::new(open));
     let error = console.ask(ship()).await.unwrap_err();
-    assert!(error.is_unavailable() && error.to_string().contains("the cable is cut"), "{error}");
+    assert!(
+        error.is_unavailable() && error.to_string().contains("the cable is cut"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -160,11 +184,23 @@ async fn yes_and_no_texts_and_several_options_are_asked_for_in_their_way() {
     let confirm = Question::new(QuestionKind::Confirm, "Delete it?");
     assert_eq!(console.ask(confirm).await.unwrap().reply, chosen("YES"));
     let why = Question::new(QuestionKind::FreeText, "Why?");
-    assert_eq!(console.ask(why).await.unwrap().reply, chosen("Because it is\ttime."));
-    let mut several = Question::select("Which?", [QuestionOption::new("L", "Lint"), QuestionOption::new("D", "Docs")]);
+    assert_eq!(
+        console.ask(why).await.unwrap().reply,
+        chosen("Because it is\ttime.")
+    );
+    let mut several = Question::select(
+        "Which?",
+        [QuestionOption::new("L", "Lint"), QuestionOption::new("D", "Docs")],
+    );
     several.kind = QuestionKind::MultiSelect;
     let answer = console.ask(several.clone()).await.unwrap();
-    let keys: Vec<String> = several.accept(&answer).unwrap().options.into_iter().map(|option| option.key).collect();
+    let keys: Vec<String> = several
+        .accept(&answer)
+        .unwrap()
+        .options
+        .into_iter()
+        .map(|option| option.key)
+        .collect();
     assert_eq!(keys, ["L", "D"]);
     let text = paper.text();
     for part in [
@@ -183,8 +219,17 @@ async fn an_edge_for_any_text_is_offered_as_such() {
     question.options[1] = QuestionOption::new("C", "Comment");
     question.options[1].freeform = true;
     let answer = console.ask(question.clone()).await.unwrap();
-    assert_eq!(question.accept(&answer).unwrap().text.as_deref(), Some("Add a test"));
-    assert!(paper.text().contains("    [Y] Yes, ship\n    any text: Comment\n"), "{}", paper.text());
+    assert_eq!(
+        question.accept(&answer).unwrap().text.as_deref(),
+        Some("Add a test")
+    );
+    assert!(
+        paper
+            .text()
+            .contains("    [Y] Yes, ship\n    any text: Comment\n"),
+        "{}",
+        paper.text()
+    );
 }
 
 #[tokio::test]
@@ -194,8 +239,15 @@ async fn the_time_left_and_what_happens_then_are_shown() {
     console.ask(timed).await.unwrap();
     let line = "    1:30 min left to answer, then `[N] No` is taken\n    Select: ";
     assert_eq!(paper.text().matches(line).count(), 2, "{}", paper.text());
-    console.ask(ship().timeout(Duration::from_secs(20))).await.unwrap();
-    assert!(paper.text().contains("    20.0 s left to answer\n    Select: N"), "{}", paper.text());
+    console
+        .ask(ship().timeout(Duration::from_secs(20)))
+        .await
+        .unwrap();
+    assert!(
+        paper.text().contains("    20.0 s left to answer\n    Select: N"),
+        "{}",
+        paper.text()
+    );
 }
 
 #[tokio::test]
@@ -206,8 +258,14 @@ async fn text_of_others_cannot_move_the_cursor() {
     console.ask(question).await.unwrap();
     let text = paper.text();
     assert!(!text.contains('\x1b') && !text.contains('\u{9b}'), "{text:?}");
-    assert!(text.starts_with("<[?] approve: Ship [2J\n    all of it?"), "{text:?}");
-    assert!(text.contains("    diff: +1\n    -1 [31m\n    files: 3\n"), "{text:?}");
+    assert!(
+        text.starts_with("<[?] approve: Ship [2J\n    all of it?"),
+        "{text:?}"
+    );
+    assert!(
+        text.contains("    diff: +1\n    -1 [31m\n    files: 3\n"),
+        "{text:?}"
+    );
 }
 
 #[tokio::test]
@@ -217,7 +275,11 @@ async fn what_is_no_utf_8_and_what_is_too_long_does_no_harm() {
     input.extend(b"\nN\n");
     let (console, paper) = piped(input);
     assert_eq!(console.ask(ship()).await.unwrap().reply, chosen("N"));
-    assert!(paper.text().contains("a line of more than 1048576 bytes is no answer"));
+    assert!(
+        paper
+            .text()
+            .contains("a line of more than 1048576 bytes is no answer")
+    );
     assert!(paper.text().len() < 2_000, "the long line is not shown");
 }
 
@@ -231,22 +293,32 @@ async fn what_was_typed_before_a_question_was_shown_does_not_answer_it() {
     });
     let answer = answer.unwrap();
     assert_eq!((answer.reply, answer.by), (chosen("N"), AnsweredBy::Person));
-    assert!(paper.text().ends_with("Select: >"), "the terminal itself shows what is typed");
+    assert!(
+        paper.text().ends_with("Select: >"),
+        "the terminal itself shows what is typed"
+    );
 }
 
 #[tokio::test]
 async fn questions_at_the_same_time_are_asked_one_after_the_other() {
     let (console, paper, mut keys) = attended();
-    let (first, second, ()) = tokio::join!(console.ask(ship().node("a")), console.ask(ship().node("b")), async {
-        paper.ends_with("Select: ").await;
-        assert!(!paper.text().contains("b: Ship it?"));
-        keys.write_all(b"Y\n").unwrap();
-        while !paper.text().contains("b: Ship it?") {
-            tokio::task::yield_now().await;
+    let (first, second, ()) = tokio::join!(
+        console.ask(ship().node("a")),
+        console.ask(ship().node("b")),
+        async {
+            paper.ends_with("Select: ").await;
+            assert!(!paper.text().contains("b: Ship it?"));
+            keys.write_all(b"Y\n").unwrap();
+            while !paper.text().contains("b: Ship it?") {
+                tokio::task::yield_now().await;
+            }
+            keys.write_all(b"N\n").unwrap();
         }
-        keys.write_all(b"N\n").unwrap();
-    });
-    assert_eq!((first.unwrap().reply, second.unwrap().reply), (chosen("Y"), chosen("N")));
+    );
+    assert_eq!(
+        (first.unwrap().reply, second.unwrap().reply),
+        (chosen("Y"), chosen("N"))
+    );
 }
 
 #[tokio::test]
@@ -273,5 +345,9 @@ async fn a_person_who_closes_the_input_is_gone() {
     });
     assert!(answer.unwrap_err().is_unavailable());
     console.inform("bye", "approve").await;
-    assert!(paper.text().ends_with("Select: \n>    approve: bye\n"), "{}", paper.text());
+    assert!(
+        paper.text().ends_with("Select: \n>    approve: bye\n"),
+        "{}",
+        paper.text()
+    );
 }
