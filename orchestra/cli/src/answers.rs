@@ -135,7 +135,7 @@ fn scripted(question: &Question, outcome: &Outcome) -> Result<Answer, CliError> 
     {
         return Ok(by_word);
     }
-    let Some(answer) = answer_of(outcome) else {
+    let Some(answer) = answer_of(question, outcome) else {
         return Ok(Answer::timed_out());
     };
     if matches!(answer.reply, Reply::Chosen(_)) && question.accept(&answer).is_err() {

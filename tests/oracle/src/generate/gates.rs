@@ -4,7 +4,16 @@ use super::chance;
 use crate::description::Graph;
 use crate::random::Random;
 
-const CHOICES: &[&str] = &["Approve", "Reject", "Later", "Mend it", "Drop", "Keep", "Undo", "Hand over"];
+const CHOICES: &[&str] = &[
+    "Approve",
+    "Reject",
+    "Later",
+    "Mend it",
+    "Drop",
+    "Keep",
+    "Undo",
+    "Hand over",
+];
 
 /// Makes the edges of human gates choices of which no two have one key, and says what silence means.
 pub(super) fn choices(random: &mut Random, graph: &mut Graph) {
@@ -13,7 +22,10 @@ pub(super) fn choices(random: &mut Random, graph: &mut Graph) {
         let is = |key: &str, value: &str| attributes.get(key).is_some_and(|own| own == value);
         is("type", "wait.human") || is("shape", "hexagon") && !attributes.contains_key("type")
     };
-    for at in (0..graph.nodes.len()).filter(|at| is_gate(*at)).collect::<Vec<_>>() {
+    for at in (0..graph.nodes.len())
+        .filter(|at| is_gate(*at))
+        .collect::<Vec<_>>()
+    {
         let gate = graph.nodes[at].id.clone();
         let mut names: Vec<String> = Vec::new();
         let mut words = CHOICES.iter();

@@ -1,6 +1,5 @@
 //! What stages and people say, at random.
 
-
 use serde_json::json;
 
 use super::attributes::label;
