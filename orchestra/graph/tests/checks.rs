@@ -562,7 +562,19 @@ fn choices_of_a_gate_need_keys_of_their_own() {
     clean(
         "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=Ok, condition=\"context.x!=1\"]; a -> exit",
     );
-    for choice in ["Y", "y", "yes", "[Y] Yes", "exit", "YES"] {
+    clean("start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=ok]; a -> exit");
+    // An edge that its condition decides is none of the answers.
+    let default = "h [shape=hexagon, label=H, human.default_choice=f]; start -> h; h -> exit [label=Yes];";
+    raises(
+        &format!("{default} h -> f [condition=\"outcome=fail\"]"),
+        &["unknown_default_choice"],
+    );
+    clean(&format!("{default} h -> f [label=No]"));
+    let any_text = default.replace("default_choice=f", "default_choice=Later");
+    clean(&format!(
+        "{any_text} h -> a [label=Say, freeform=true]; a -> exit"
+    ));
+    for choice in ["Y", "y", "yes", "[Y] Yes", "exit", "YES", "Exit", "x) yes"] {
         clean(&format!(
             "h [shape=hexagon, label=H, human.default_choice=\"{choice}\"]; start -> h; h -> exit [label=\"[Y] Yes\"]; h -> f [label=\"[N] No\"]"
         ));
