@@ -99,7 +99,10 @@ fn main() {
     let (noop, nap) = (fan(BRANCHES, "noop"), fan(BRANCHES, "nap"));
     let ballast = "x".repeat(1 << 20);
 
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
 
     let mut plain = None;
@@ -107,7 +110,13 @@ fn main() {
         let floor = millis(&mut || runtime.block_on(batch(false)));
         let spawned = millis(&mut || runtime.block_on(tasks(false)));
         let ours = millis(&mut || runtime.block_on(run(noop, None)));
-        print("W4 fan-out to 1,000 no-op branches and join", "ms", ours, floor, 2.0);
+        print(
+            "W4 fan-out to 1,000 no-op branches and join",
+            "ms",
+            ours,
+            floor,
+            2.0,
+        );
         print("W4 the same, beside tasks", "ms", ours, spawned, 2.0);
         plain = Some(ours);
     }
@@ -120,12 +129,24 @@ fn main() {
     }
     if let Some(plain) = plain.filter(|_| wanted("W4c")) {
         let ours = millis(&mut || runtime.block_on(run(noop, Some(&ballast))));
-        print("W4c the first with 1 MB of context", "ms", ours, plain, plain * 1.2);
+        print(
+            "W4c the first with 1 MB of context",
+            "ms",
+            ours,
+            plain,
+            plain * 1.2,
+        );
         let before = HELD.load(Ordering::Relaxed);
         MOST.store(before, Ordering::Relaxed);
         runtime.block_on(run(nap, Some(&ballast)));
         // The context itself is held once, whatever the number of branches.
         let held = (MOST.load(Ordering::Relaxed) - before).saturating_sub(ballast.len());
-        print("W4c held a branch", "bytes", (held / BRANCHES) as f64, 1.0, 16.0 * 1_024.0);
+        print(
+            "W4c held a branch",
+            "bytes",
+            (held / BRANCHES) as f64,
+            1.0,
+            16.0 * 1_024.0,
+        );
     }
 }
