@@ -414,3 +414,35 @@ fn an_interrupt_ends_a_run_that_waits_for_an_answer() {
     assert_eq!(result["status"], "cancelled");
     assert!(run.stderr.ends_with("    Select: \n"), "{}", run.stderr);
 }
+
+#[test]
+fn a_gate_of_a_child_is_answered_like_one_of_the_pipeline() {
+    let place = place("");
+    place.write(
+        "p.dot",
+        r#"digraph p {
+    graph [stack.child_dotfile="g.dot"]
+    start -> watch -> exit
+    watch [shape=house, label="Watch", manager.actions="wait", manager.poll_interval=10ms]
+}"#,
+    );
+    let run = place.call(&["run", "p.dot", "--answer", "approve=Y"]).exits(0);
+    for part in [
+        "watch-1 > gate\n",
+        "    ok watch-1 > build ",
+        "        watch-1 > -> approve (only edge)\n",
+        "    ok watch-1 > approve ",
+        "    ok watch ",
+    ] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+    let scripted = ["run", "p.dot", "--simulate", "--outcome", "approve=N,Y"];
+    let run = place.call(&scripted).exits(0);
+    assert!(run.stderr.contains("ok watch-1 > mend "), "{}", run.stderr);
+    let wrong = place.call(&["run", "p.dot", "--answer", "aprove=Y"]).exits(2);
+    assert!(
+        wrong.stderr.contains("did you mean `approve`?"),
+        "{}",
+        wrong.stderr
+    );
+}
