@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use children_support::{engine, lines, with_child};
 use orchestra_engine::{
-    AutoApprove, Binding, Engine, EngineBuilder, Outcome, RunResult, RunStatus, Script, StartError,
+    Answer, AnswerError, AutoApprove, Binding, Engine, EngineBuilder, Outcome, RunResult, RunStatus, Script,
+    StartError,
 };
 use orchestra_graph::Pipeline;
 use serde_json::json;
@@ -18,7 +19,8 @@ use support::{Acts, acts, files, json as read_json, pipeline, short};
 
 /// A pipeline whose stage `part` runs this child.
 fn parent(attributes: &str, child: Pipeline) -> Pipeline {
-    with_child(alone(attributes), "part", child)
+    let named = format!("\"subpipeline.file\"=\"child.dot\", {attributes}");
+    with_child(alone(&named), "part", child)
 }
 
 fn alone(attributes: &str) -> Pipeline {
@@ -166,7 +168,7 @@ async fn branches_run_children_of_their_own_side_by_side() {
         Outcome::success().set("built", stage.run_id().to_string())
     });
     let text = "digraph parent { start -> fan; fan [shape=component]; fan -> left -> part; fan -> right -> part
-        part [shape=folder, \"subpipeline.outputs\"=built]; part -> join; join [shape=tripleoctagon]; join -> exit
+        part [shape=folder, \"subpipeline.file\"=\"child.dot\", \"subpipeline.outputs\"=built]; part -> join; join [shape=tripleoctagon]; join -> exit
         left [type=act]; right [type=act] }";
     let began = tokio::time::Instant::now();
     let builder = Engine::builder().runs_dir(place.path());
@@ -284,8 +286,10 @@ async fn what_cannot_be_run_is_refused_at_the_start() {
         "{told}"
     );
     assert!(told.ends_with("; did you mean `lint`?"), "{told}");
-    let told = refused(known(), alone("\"subpipeline.name\"=\"\"")).await;
-    assert!(told.contains("name its file by `subpipeline.file`"), "{told}");
+    let told = refused(known(), alone("\"subpipeline.file\"=\"lint.dot\"")).await;
+    let expected =
+        "missing_child: node `part` runs the pipeline `lint.dot` (`subpipeline.file`), which was not loaded";
+    assert!(told.starts_with(expected), "{told}");
     // What the child lacks is told before the parent begins.
     let poor = pipeline("digraph poor { start -> ship -> exit; ship [type=deploy] }");
     let told = refused(Engine::builder(), parent("label=Part", poor)).await;
@@ -364,7 +368,7 @@ async fn a_branch_that_is_not_needed_any_more_ends_its_child() {
         Outcome::success()
     });
     let text = "digraph parent { start -> fan; fan [shape=component, join_policy=first_success]
-        fan -> part -> join; part [shape=folder]; fan -> quick -> join; quick [type=act]
+        fan -> part -> join; part [shape=folder, \"subpipeline.file\"=\"child.dot\"]; fan -> quick -> join; quick [type=act]
         join [shape=tripleoctagon]; join -> exit }";
     let began = tokio::time::Instant::now();
     let (result, heard) = start(
@@ -402,19 +406,56 @@ async fn a_gate_within_a_child_is_asked_by_the_same_engine() {
 }
 
 #[tokio::test]
+async fn a_gate_within_a_childs_child_is_answered_through_the_handle_of_the_parent() {
+    let middle = parent("\"subpipeline.outputs\"=\"human.gate.label\"", pipeline(GATE));
+    let outer = parent("\"subpipeline.outputs\"=\"label=human.gate.label\"", middle);
+    let (engine, heard) = engine(Engine::builder());
+    let run = engine.start_loaded(outer, Acts::new()).await.unwrap();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(run.questions()[0].node, "approve");
+    let unknown = run.answer("aprove", Answer::choice("Y")).unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "no question of `aprove` is open; open are those of approve"
+    );
+    let refused = run
+        .canceller()
+        .answer("approve", Answer::choice("Maybe"))
+        .unwrap_err();
+    assert!(matches!(refused, AnswerError::Refused(_)), "{refused}");
+    run.answer("approve", Answer::choice("Y")).unwrap();
+    assert!(
+        run.answer("approve", Answer::choice("N")).is_err(),
+        "it was answered"
+    );
+    let result = run.wait().await.unwrap();
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(result.context.text("label"), "[Y] Yes");
+    assert_eq!(
+        heard.lock().unwrap().last().unwrap().kind.name(),
+        "PipelineCompleted"
+    );
+}
+
+#[tokio::test]
 async fn a_gate_that_nobody_answers_pauses_the_whole_run_and_is_named() {
     struct Nobody;
     impl orchestra_engine::Interviewer for Nobody {
         async fn ask(
             &self,
             _: orchestra_engine::Question,
-        ) -> Result<orchestra_engine::Answer, orchestra_engine::InterviewError> {
+        ) -> Result<Answer, orchestra_engine::InterviewError> {
             Err(orchestra_engine::InterviewError::unavailable("nobody is there"))
         }
     }
-    for shape in ["folder", "house"] {
+    for (shape, file) in [
+        ("folder", "\"subpipeline.file\"=\"child.dot\""),
+        ("house", "\"stack.child_dotfile\"=\"child.dot\""),
+    ] {
         let text = format!(
-            "digraph parent {{ start -> part -> exit; part [shape={shape}, max_retries=3]
+            "digraph parent {{ start -> part -> exit; part [shape={shape}, {file}, max_retries=3]
             part -> exit [condition=\"outcome=fail\"] }}"
         );
         let parent = with_child(pipeline(&text), "part", pipeline(GATE));

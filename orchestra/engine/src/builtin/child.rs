@@ -92,8 +92,9 @@ impl Child {
 }
 
 impl ChildRun {
-    /// Takes over a run that was started.
-    pub(crate) fn of(handle: RunHandle) -> ChildRun {
+    /// Takes over a run that a stage has started.
+    pub(crate) fn of(stage: &StageContext, handle: RunHandle) -> ChildRun {
+        stage.run().adopt(handle.run());
         ChildRun {
             run: handle.run().clone(),
             ending: Box::pin(handle.wait()),
@@ -217,6 +218,10 @@ pub(crate) fn descendants(
     pipeline: &SharedPipeline,
     registry: &Arc<Registry>,
 ) -> Vec<(SharedPipeline, Arc<Registry>)> {
+    let runners = [kind::MANAGER_LOOP, kind::SUBPIPELINE];
+    if !pipeline.kinds.iter().any(|kind| runners.contains(&&**kind)) {
+        return Vec::new();
+    }
     let address = |pipeline: &SharedPipeline| std::ptr::from_ref::<Pipeline>(pipeline);
     let mut found: Vec<(SharedPipeline, Arc<Registry>)> = Vec::new();
     let mut ahead = vec![(pipeline.clone(), registry.clone())];
@@ -253,7 +258,7 @@ pub(crate) fn refuse(
     let id = stage.id();
     let there = child_of(settings, pipeline, registry, stage).is_some();
     let (code, message) = if !there && settings.script.is_none() {
-        ("missing_child", missing(settings, stage))
+        ("missing_child", missing(settings, pipeline, stage))
     } else if stage.kind() == kind::MANAGER_LOOP && !autostarts(pipeline, stage) {
         (
             "not_provided",
@@ -276,27 +281,39 @@ pub(crate) fn refuse(
 }
 
 /// What a stage without a child is told.
-fn missing(settings: &Settings, stage: Stage<'_>) -> String {
+fn missing(settings: &Settings, pipeline: &Pipeline, stage: Stage<'_>) -> String {
     let id = stage.id();
-    if stage.kind() == kind::MANAGER_LOOP {
+    let attribute = match stage.kind() {
+        kind::MANAGER_LOOP => "stack.child_dotfile",
+        _ => "subpipeline.file",
+    };
+    if let Some(file) = said(pipeline, stage, attribute) {
         return format!(
-            "node `{id}` supervises a pipeline, but none is there; name its file by `stack.child_dotfile`, on the node \
-             or on the graph"
+            "node `{id}` runs the pipeline `{file}` (`{attribute}`), which was not loaded with its parent; give the \
+             loader a reader of such files (`LoadOptions::children`)"
         );
     }
-    match stage.text("subpipeline.name").filter(|name| !name.is_empty()) {
-        Some(name) => {
+    match said(pipeline, stage, "subpipeline.name") {
+        Some(name) if stage.kind() == kind::SUBPIPELINE => {
             let near = Refusal::suggest(name, settings.subpipelines.keys().map(String::as_str));
             format!(
                 "node `{id}` runs the pipeline `{name}`, which the engine does not know; register it by \
                  `Engine::builder().subpipeline(..)`{near}"
             )
         }
-        None => format!(
-            "node `{id}` runs another pipeline, but none is there; name its file by `subpipeline.file`, or a pipeline \
-             that the program registered by `subpipeline.name`"
+        _ => format!(
+            "node `{id}` runs another pipeline, but does not say which; name its file by `{attribute}`"
         ),
     }
+}
+
+/// A text that the node says or, of a manager loop, the graph.
+fn said<'p>(pipeline: &'p Pipeline, stage: Stage<'p>, name: &str) -> Option<&'p str> {
+    let graph = || match pipeline.attribute(name) {
+        Some(Constant::String(text)) => Some(&**text),
+        _ => None,
+    };
+    stage.text(name).or_else(graph).filter(|text| !text.is_empty())
 }
 
 /// Whether a manager loop starts its child; the node's word counts before the graph's.

@@ -62,7 +62,7 @@ async fn supervise(stage: &StageContext) -> Result<Outcome, Outcome> {
         },
     };
     let mut cut = std::pin::pin!(cut_short(stage));
-    let mut supervised = Supervised::of(child.start(stage).await?, run.settings.clock.clone());
+    let mut supervised = Supervised::of(stage, child.start(stage).await?);
     stage.log(format!("supervises run {}", supervised.child.run.id));
     let mut effects = Vec::new();
     let mut manager = Manager::start(plan, stage.context().clone(), &mut effects);
@@ -162,10 +162,11 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn of(handle: RunHandle, clock: Arc<dyn Clock>) -> Supervised {
+    fn of(stage: &StageContext, handle: RunHandle) -> Supervised {
+        let clock = stage.run().settings.clock.clone();
         Supervised {
             events: handle.events(),
-            child: ChildRun::of(handle),
+            child: ChildRun::of(stage, handle),
             began: clock.elapsed(),
             clock,
             report: ChildReport::default(),

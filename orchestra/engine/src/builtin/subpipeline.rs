@@ -34,7 +34,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, Outcome> {
         watched: Watched::No,
     };
     let mut cut = std::pin::pin!(cut_short(stage));
-    let mut child = ChildRun::of(child.start(stage).await?);
+    let mut child = ChildRun::of(stage, child.start(stage).await?);
     stage.log(format!("runs pipeline `{name}` as run {}", child.run.id));
     let ended = tokio::select! {
         biased;
