@@ -527,6 +527,43 @@ fn goal_gates_in_the_way_are_told_from_those_beside_it() {
 }
 
 #[test]
+fn goal_gates_in_branches_are_not_gone_around() {
+    let graph = "graph [retry_target=a]; p [shape=component]; start -> p";
+    let gate = "b [label=B, goal_gate=true]";
+    // Behind the join of an inner block, but still in a branch.
+    clean(&format!(
+        "{graph}; {gate}; q [shape=component]; k [shape=tripleoctagon]; j [shape=tripleoctagon]; p -> a -> j; p -> q; q -> c -> k; q -> k; k -> b -> j; j -> exit"
+    ));
+    // Behind the whole block, where the ways part again.
+    raises(
+        &format!("{graph}; {gate}; p -> a -> c; p -> x -> c; x [label=X]; c -> b -> exit; c -> exit"),
+        &["goal_gate_bypass"],
+    );
+}
+
+#[test]
+fn a_routing_join_sees_how_the_block_has_ended() {
+    let block = |attributes: &str, other: &str| {
+        format!(
+            "p [shape=component{attributes}]; start -> p; p -> a -> d; p -> b -> d; d -> exit [condition=\"outcome=success\"]; d -> f [condition=\"{other}\"]"
+        )
+    };
+    clean(&block("", "outcome!=success"));
+    raises(&block("", "outcome=fail"), &["non_exhaustive_conditions"]);
+    for policy in [
+        "error_policy=fail_fast",
+        "error_policy=ignore",
+        "join_policy=first_success",
+    ] {
+        clean(&block(&format!(", {policy}"), "outcome=fail"));
+    }
+    raises(
+        &block(", error_policy=fail_fast, allow_partial=true", "outcome=fail"),
+        &["non_exhaustive_conditions"],
+    );
+}
+
+#[test]
 fn failures_that_would_end_as_successes_are_noted() {
     clean("start -> a -> exit");
     clean("start -> a -> d; d -> b [condition=\"outcome=fail\"]; d -> exit; b -> exit");
