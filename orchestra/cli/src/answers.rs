@@ -7,7 +7,7 @@ use orchestra_engine::{
     Answer, AnsweredBy, AutoApprove, InterviewError, Interviewer, Outcome, Question, QueueInterviewer, Reply,
     answer_of,
 };
-use orchestra_graph::{Pipeline, did_you_mean, kind};
+use orchestra_graph::{NodeIndex, Pipeline, did_you_mean, kind};
 
 use crate::error::CliError;
 
@@ -75,11 +75,42 @@ impl Scripted {
     }
 }
 
-/// The question of a node that is a human gate.
-pub(crate) fn gate(pipeline: &Pipeline, node: &str) -> Option<Question> {
-    let index = pipeline.find(node)?;
-    let is_gate = pipeline.stage(index).kind() == kind::WAIT_HUMAN;
-    is_gate.then(|| Question::of_gate(pipeline, index, String::new()))
+/// The question of a node that is a human gate, of the pipeline or of one that it runs.
+fn gate(pipeline: &Pipeline, node: &str) -> Option<Question> {
+    let question = |pipeline: &Pipeline| question(pipeline, pipeline.find(node)?);
+    family(pipeline).into_iter().find_map(question)
+}
+
+fn question(pipeline: &Pipeline, node: NodeIndex) -> Option<Question> {
+    let is_gate = pipeline.stage(node).kind() == kind::WAIT_HUMAN;
+    is_gate.then(|| Question::of_gate(pipeline, node, String::new()))
+}
+
+/// The names of all human gates, those of children behind the pipeline's own.
+fn gates(pipeline: &Pipeline) -> Vec<String> {
+    let mut gates: Vec<String> = Vec::new();
+    for pipeline in family(pipeline) {
+        let nodes = (0..pipeline.nodes.len()).filter_map(|at| u32::try_from(at).ok());
+        let questions = nodes.filter_map(|at| question(pipeline, NodeIndex(at)));
+        gates.extend(questions.map(|question| question.node));
+    }
+    gates
+}
+
+/// A pipeline and all that it runs, each once.
+fn family(pipeline: &Pipeline) -> Vec<&Pipeline> {
+    let mut family = vec![pipeline];
+    let mut at = 0;
+    while let Some(parent) = family.get(at).copied() {
+        for child in parent.children.iter() {
+            let child: &Pipeline = &child.pipeline;
+            if !family.iter().any(|known| std::ptr::eq(*known, child)) {
+                family.push(child);
+            }
+        }
+        at += 1;
+    }
+    family
 }
 
 /// The answer that an entry of a script stands for.
@@ -104,7 +135,7 @@ fn scripted(question: &Question, outcome: &Outcome) -> Result<Answer, CliError> 
     {
         return Ok(by_word);
     }
-    let Some(answer) = answer_of(outcome) else {
+    let Some(answer) = answer_of(question, outcome) else {
         return Ok(Answer::timed_out());
     };
     if matches!(answer.reply, Reply::Chosen(_)) && question.accept(&answer).is_err() {
@@ -137,12 +168,7 @@ pub(crate) fn given(pairs: &[String], pipeline: &Pipeline) -> Result<QueueInterv
 }
 
 fn no_gate(pipeline: &Pipeline, node: &str) -> CliError {
-    let gates: Vec<&str> = pipeline
-        .nodes
-        .iter()
-        .map(|row| &*row.id)
-        .filter(|id| gate(pipeline, id).is_some())
-        .collect();
+    let gates = gates(pipeline);
     let error = match pipeline.find(node) {
         Some(_) => CliError::usage(
             "no_gate",
@@ -150,7 +176,7 @@ fn no_gate(pipeline: &Pipeline, node: &str) -> CliError {
         ),
         None => CliError::usage("unknown_node", format!("the pipeline has no node `{node}`")),
     };
-    match (did_you_mean(node, gates.iter().copied()), &gates[..]) {
+    match (did_you_mean(node, gates.iter().map(String::as_str)), &gates[..]) {
         (Some(near), _) => error.help(format!("did you mean `{near}`?")),
         (None, []) => error.help("the pipeline has no human gates"),
         (None, gates) => error.help(format!("its human gates are {}", gates.join(", "))),

@@ -12,17 +12,38 @@ use crate::error::CliError;
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Entry {
-    Word(String),
+    Word(Scalar),
     Full(Full),
+}
+
+/// A word as a person writes it, where YAML sees more: `1`, `true`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Text(String),
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+}
+
+impl Scalar {
+    fn text(self) -> String {
+        match self {
+            Scalar::Text(text) => text,
+            Scalar::Flag(flag) => flag.to_string(),
+            Scalar::Whole(number) => number.to_string(),
+            Scalar::Number(number) => number.to_string(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Full {
     #[serde(default)]
-    outcome: Option<String>,
+    outcome: Option<Scalar>,
     #[serde(default)]
-    preferred_label: Option<String>,
+    preferred_label: Option<Scalar>,
     #[serde(default)]
     suggested_next_ids: Vec<String>,
     #[serde(default)]
@@ -49,7 +70,10 @@ pub(crate) fn read(file: &str) -> Result<BTreeMap<String, Vec<Outcome>>, CliErro
             format!("cannot read the script `{file}`: {error}"),
         )
     })?;
-    let script: BTreeMap<String, Entries> = serde_saphyr::from_str(&text).map_err(|error| {
+    // `Y` and `No` are answers of gates, and no truth values.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let script = serde_saphyr::from_str_with_options(&text, options);
+    let script: BTreeMap<String, Entries> = script.map_err(|error| {
         CliError::usage("script", format!("the script `{file}` is invalid: {error}"))
             .help("a script maps a node to its outcomes, such as `review: [fail, success]`")
     })?;
@@ -69,12 +93,12 @@ fn outcomes(entries: Entries) -> Vec<Outcome> {
 
 fn outcome(entry: Entry) -> Outcome {
     let full = match entry {
-        Entry::Word(word) => return outcome_of_word(&word),
+        Entry::Word(word) => return outcome_of_word(&word.text()),
         Entry::Full(full) => full,
     };
-    let word = full.outcome.as_deref();
-    let mut outcome = word.map_or_else(Outcome::success, outcome_of_word);
-    outcome.preferred_label = full.preferred_label;
+    let word = full.outcome.map(Scalar::text);
+    let mut outcome = word.map_or_else(Outcome::success, |word| outcome_of_word(&word));
+    outcome.preferred_label = full.preferred_label.map(Scalar::text);
     outcome.suggested_next_ids = full.suggested_next_ids;
     outcome.context_updates = full.context;
     outcome.notes = full.notes.or(outcome.notes);

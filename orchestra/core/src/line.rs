@@ -395,7 +395,8 @@ impl<'a> Step<'a> {
             }
             exhaust(stage, &mut outcome);
         }
-        if line.at.attempt > 1 && outcome.status != Status::Fail {
+        // The count may be that of an earlier visit, whose attempts all failed.
+        if stage.row().retry.attempts > 1 && outcome.status != Status::Fail {
             line.context.remove(&retry_count_key(stage));
         }
         line.path.push(line.at.node);

@@ -107,7 +107,7 @@ impl Machine {
                 self.deliver(&id, effects, |step, line| step.answered(line, &answer))
             }
             Event::Unanswerable { id, reason } => self.deliver(&id, effects, |step, line| match line.phase {
-                Phase::Asking(_) => Flow::Abort(RunFailure::WaitsForHuman {
+                Phase::Asking(_) | Phase::Running => Flow::Abort(RunFailure::WaitsForHuman {
                     node: step.pipeline.stage(line.at.node).id().to_owned(),
                     reason,
                 }),

@@ -13,7 +13,9 @@ use serde_json::json;
 
 /// The plan of a manager node with these attributes.
 fn plan(attributes: &str) -> Result<ManagerPlan, String> {
-    let text = format!("digraph {{ start -> watch -> exit; watch [shape=house, {attributes}] }}");
+    let text = format!(
+        "digraph {{ start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child, {attributes}] }}"
+    );
     let loaded = load(Source::new("a.dot", &*text), &Default::default());
     let pipeline = loaded.pipeline().unwrap_or_else(|| panic!("{text}"));
     ManagerPlan::of(pipeline.stage(pipeline.find("watch").unwrap()))

@@ -7,11 +7,12 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, Context, Effect, EffectId, Event, Machine, Outcome, Question, Reply, RunFailure,
+    Answer, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply, RunFailure,
 };
 use orchestra_graph::{NodeIndex, format_duration};
 
 use crate::attempt::{Attempt, Ended, ring};
+use crate::builtin::child::WAITS_FOR_HUMAN;
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
@@ -309,9 +310,9 @@ impl Driver {
     /// Asks a person, and lets others answer too.
     fn ask<'h>(&mut self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
         if let Some(script) = &run.settings.script
-            && let Some(said) = script.turn(&question.node, || run.next_turn(id.node))
+            && let Some(said) = script.turn(&question.node, || run.next_turn(id.node)).outcome
         {
-            let event = match answer_of(said) {
+            let event = match answer_of(&question, said) {
                 Some(answer) => match question.accept(&answer) {
                     Err(refused) if answer.reply != Reply::Skipped => Some(Event::NodeFinished {
                         id: id.clone(),
@@ -401,7 +402,15 @@ impl Driver {
     }
 
     fn finished(&mut self, id: EffectId, outcome: Outcome) {
-        self.tell_machine(Event::NodeFinished { id, outcome });
+        let event = match outcome.failure_code.as_deref() {
+            // A run that the stage started waits for a person, so this one does too.
+            Some(WAITS_FOR_HUMAN) if outcome.failure_category == FailureCategory::Pipeline => {
+                let reason = outcome.failure_reason.unwrap_or_default();
+                Event::Unanswerable { id, reason }
+            }
+            _ => Event::NodeFinished { id, outcome },
+        };
+        self.tell_machine(event);
     }
 
     fn cancelled(&mut self) {

@@ -1,5 +1,6 @@
 //! The engine: what runs have in common, and how one is started.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
 use crate::builtin::fan_in::FanIn;
 use crate::builtin::manager::ManagerLoop;
-use crate::builtin::simulate::{Script, Simulated};
+use crate::builtin::simulate::Script;
+use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
@@ -36,6 +38,8 @@ use crate::store::{FolderStore, Manifest, RunStore, StoreError};
 /// How often a generated name is tried again where its folder is taken.
 const NAME_TRIES: u32 = 8;
 
+type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
+
 type OpenStore = Arc<dyn Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync>;
 
 /// What all runs of an engine share.
@@ -48,8 +52,11 @@ pub(crate) struct Settings {
     pub(crate) interviewer: Option<SharedInterviewer>,
     pub(crate) fan_in: Arc<dyn Handler>,
     pub(crate) manager: Arc<dyn Handler>,
+    pub(crate) subpipeline: Arc<dyn Handler>,
+    /// The pipelines that stages may run by name, with their handlers.
+    pub(crate) subpipelines: Subpipelines,
+    /// What stages do in a simulated run; `None` where they are run.
     pub(crate) script: Option<Arc<Script>>,
-    pub(crate) simulated: Option<Arc<dyn Handler>>,
     pub(crate) inherit_env: Vec<String>,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
@@ -61,6 +68,7 @@ impl Settings {
     pub(crate) fn runner_of_children(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
         match kind {
             kind::MANAGER_LOOP => Some(&self.manager),
+            kind::SUBPIPELINE => Some(&self.subpipeline),
             _ => None,
         }
     }
@@ -94,6 +102,7 @@ impl Engine {
             clock: Arc::new(SystemClock::new()),
             interviewer: None,
             backend: None,
+            subpipelines: Subpipelines::new(),
             script: None,
             inherit_env: Vec::new(),
             working_dir: None,
@@ -168,6 +177,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     interviewer: Option<SharedInterviewer>,
     backend: Option<Arc<dyn AnyBackend>>,
+    subpipelines: Subpipelines,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
     working_dir: Option<PathBuf>,
@@ -187,6 +197,45 @@ impl EngineBuilder {
     #[must_use]
     pub fn interviewer(mut self, interviewer: impl Interviewer) -> EngineBuilder {
         self.interviewer = Some(SharedInterviewer::new(interviewer));
+        self
+    }
+
+    /// Lets sub-pipeline nodes run a compiled pipeline by this name (`subpipeline.name`), with the handlers that it is
+    /// bound to; a later one of the same name replaces an earlier one (Attractor 9.4).
+    ///
+    /// ```
+    /// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
+    /// # use orchestra_graph::{Pipeline, Source, load};
+    /// # use std::sync::LazyLock;
+    /// # static LINT: LazyLock<Pipeline> = LazyLock::new(|| {
+    /// #     let source = Source::new("lint.dot", "digraph lint { start -> exit }");
+    /// #     load(source, &Default::default()).pipeline().expect("sound")
+    /// # });
+    /// # struct Mark;
+    /// # impl Bound<Builtin> for Mark {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lint: Compiled<Mark> = Compiled::new(&LINT);
+    /// // `lint` is the `PIPELINE` of a generated module.
+    /// let engine = Engine::builder().subpipeline("lint", lint, ()).build()?;
+    /// let text = r#"digraph { start -> lint -> exit; lint [shape=folder, "subpipeline.name"=lint] }"#;
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.path, ["start", "lint", "exit"]);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn subpipeline<B, H, S>(mut self, name: impl Into<String>, binding: B, handlers: S) -> EngineBuilder
+    where
+        B: Binding<H>,
+        H: HandlerSet,
+        S: Supplies<H>,
+    {
+        let mut registry = Registry::default();
+        handlers.supply().register(&mut registry);
+        let pipeline = binding.pipeline().into();
+        self.subpipelines
+            .insert(name.into(), (pipeline, Arc::new(registry)));
         self
     }
 
@@ -219,7 +268,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Executes nothing: neither models nor tools nor handlers. The script says how stages end.
+    /// Executes nothing: neither models nor tools nor handlers, unless the script has [handlers
+    /// run](Script::run_handlers). The script says how stages end.
     #[must_use]
     pub fn simulate(mut self, script: Script) -> EngineBuilder {
         self.script = Some(Arc::new(script));
@@ -252,10 +302,6 @@ impl EngineBuilder {
         if let Some(name) = self.inherit_env.iter().find(impossible) {
             return Err(BuildError::EnvironmentName { name: name.clone() });
         }
-        let simulated = self.script.clone().map(|script| {
-            let handler: Arc<dyn Handler> = Arc::new(Simulated { script });
-            handler
-        });
         let codergen = self.backend.clone().map(|backend| {
             let handler: Arc<dyn Handler> = Arc::new(Codergen { backend });
             handler
@@ -271,8 +317,9 @@ impl EngineBuilder {
                     backend: self.backend,
                 }),
                 manager: Arc::new(ManagerLoop),
+                subpipeline: Arc::new(Subpipeline),
+                subpipelines: self.subpipelines,
                 script: self.script,
-                simulated,
                 inherit_env: self.inherit_env,
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,

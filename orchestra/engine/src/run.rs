@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use orchestra_core::{EffectId, SharedPipeline};
+use orchestra_core::{Answer, EffectId, Question, SharedPipeline};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Timestamp;
 use crate::engine::Settings;
+use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
 use crate::questions::Questions;
@@ -73,6 +74,8 @@ struct Own {
     turns: Vec<(NodeIndex, usize)>,
     /// The stages that run, in the order in which they began, where the run is watched.
     active: Vec<Arc<ActiveStage>>,
+    /// The runs that stages of this one have started.
+    children: Vec<Weak<Run>>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -306,6 +309,43 @@ impl Run {
         let mut own = lock(&self.own);
         own.active.retain(|stage| !stage.is_over());
         own.active.clone()
+    }
+
+    /// Keeps a run that a stage of this one has started, so that its questions can be answered from here.
+    pub(crate) fn adopt(&self, child: &Arc<Run>) {
+        let mut own = lock(&self.own);
+        own.children.retain(|child| child.strong_count() > 0);
+        own.children.push(Arc::downgrade(child));
+    }
+
+    fn children(&self) -> Vec<Arc<Run>> {
+        lock(&self.own)
+            .children
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// The open questions of this run, and of those that its stages have started.
+    pub(crate) fn open_questions(&self) -> Vec<Question> {
+        let mut open = self.questions.list();
+        open.extend(self.children().iter().flat_map(|child| child.open_questions()));
+        open
+    }
+
+    /// Answers a question of this run or, where it has none of that name, of one that its stages have started.
+    pub(crate) fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
+        let mut answered = self.questions.answer(gate, answer.clone());
+        for child in self.children() {
+            let Err(AnswerError::NoQuestion { open, .. }) = &mut answered else {
+                break;
+            };
+            match child.answer(gate, answer.clone()) {
+                Err(AnswerError::NoQuestion { open: others, .. }) => open.extend(others),
+                other => return other,
+            }
+        }
+        answered
     }
 
     /// Lets go of what only a running run needs.

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 /// A pipeline whose stage `watch` supervises this child.
 fn supervised(attributes: &str, child: Pipeline) -> Pipeline {
     let text = format!(
-        "digraph parent {{ start -> watch -> exit; watch [shape=house, {attributes}]
+        "digraph parent {{ stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house, {attributes}]
             watch -> rescue [condition=\"outcome=fail && preferred_label=Escalate\"]; rescue [type=act]; rescue -> exit }}"
     );
     with_child(pipeline(&text), "watch", child)
@@ -96,9 +96,16 @@ async fn a_child_is_a_real_run_with_a_folder_and_events_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_known_of_the_child_is_in_the_context() {
-    let acts = Acts::new().gives("build", [Outcome::fail("no compiler"), Outcome::success()]);
-    let child = support::acts("start -> build -> exit\n build [retry_target=build]");
-    let result = run(supervised("label=Watch", child), acts).await;
+    let acts = Acts::new().on("build", |stage| {
+        let first = stage.attempt() == 1;
+        std::future::ready(if first {
+            Outcome::fail("no compiler")
+        } else {
+            Outcome::success()
+        })
+    });
+    let graph = "start -> build -> exit\n build [max_retries=1, retry_initial_delay=5s, retry_jitter=false]";
+    let result = run(supervised("label=Watch", support::acts(graph)), acts).await;
     assert!(result.is_success(), "{:?}", result.failure);
     let value = |name: &str| {
         result
@@ -110,6 +117,7 @@ async fn what_is_known_of_the_child_is_in_the_context() {
     assert_eq!(value("status"), json!("completed"));
     assert_eq!(value("outcome"), json!("success"));
     assert_eq!(value("failures"), json!(1));
+    assert_eq!(value("retries"), json!(1));
     assert_eq!(value("completed_stages"), json!(3));
     assert_eq!(value("last_failure"), json!("build: no compiler"));
     assert_eq!(value("active_stage"), json!(""));
@@ -283,7 +291,8 @@ async fn a_timeout_of_the_stage_ends_the_child() {
 #[tokio::test]
 async fn a_cancelled_parent_ends_its_child_and_the_childs_child() {
     let (acts, drops, begun) = endless("build");
-    let text = "digraph middle { start -> lead -> exit; lead [shape=house] }";
+    let text =
+        "digraph middle { stack.child_dotfile=\"child.dot\"; start -> lead -> exit; lead [shape=house] }";
     let middle = with_child(pipeline(text), "lead", child());
     let (engine, heard) = engine(Engine::builder());
     let run = engine
@@ -342,7 +351,7 @@ async fn a_cancelled_parent_leaves_no_process_of_its_childs_tools() {
 async fn each_visit_has_a_child_of_its_own() {
     let place = tempfile::tempdir().unwrap();
     let (engine, heard) = engine(Engine::builder().runs_dir(place.path()));
-    let text = "digraph parent { start -> watch; watch [shape=house]; watch -> again; again [type=act]
+    let text = "digraph parent { stack.child_dotfile=\"child.dot\"; start -> watch; watch [shape=house]; watch -> again; again [type=act]
         again -> watch [condition=\"context.more=true\"]; again -> exit [condition=\"context.more=false\"] }";
     let acts = builds_for(3).gives(
         "again",
@@ -401,7 +410,7 @@ async fn a_child_sees_the_values_of_stages_but_keeps_its_changes() {
         Outcome::success().set("pr", "43")
     });
     let (engine, _) = engine(Engine::builder());
-    let text = "digraph parent { goal=ship; start -> watch -> exit; watch [shape=house] }";
+    let text = "digraph parent { goal=ship; stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }";
     let parent = with_child(pipeline(text), "watch", child());
     let start = engine
         .start_loaded(parent, acts)
@@ -450,12 +459,14 @@ async fn what_cannot_be_supervised_is_refused_at_the_start() {
         let engine = Engine::builder().build().unwrap();
         engine.start_loaded(parent, Acts::new()).await.unwrap_err()
     };
-    let alone = pipeline("digraph { start -> watch -> exit; watch [shape=house] }");
+    let alone = pipeline(
+        "digraph { stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }",
+    );
     let error = refused(alone).await;
     assert!(
         error
             .to_string()
-            .contains("name its file by `stack.child_dotfile`"),
+            .contains("`child.dot` (`stack.child_dotfile`), which was not loaded with its parent"),
         "{error}"
     );
     assert_eq!(codes(error), ["missing_child"]);
@@ -500,7 +511,9 @@ async fn a_simulated_manager_runs_its_child_simulated_unless_it_is_scripted_itse
         Some("scripted")
     );
     assert!(lines(&heard, "one-watch-1", short).is_empty());
-    let alone = pipeline("digraph { start -> watch -> exit; watch [shape=house] }");
+    let alone = pipeline(
+        "digraph { stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }",
+    );
     let (result, _) = simulated(Script::new(), alone).await;
     assert!(result.is_success());
     let script = Script::new().outcomes("biuld", [Outcome::success()]);
@@ -518,7 +531,9 @@ async fn pipelines_run_within_sixteen_others_and_no_deeper() {
         let mut pipeline = child();
         for _ in 0..levels {
             pipeline = with_child(
-                support::pipeline("digraph level { start -> watch -> exit; watch [shape=house] }"),
+                support::pipeline(
+                    "digraph level { stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }",
+                ),
                 "watch",
                 pipeline,
             );

@@ -52,13 +52,17 @@ pub(crate) fn run(
         return Ok(Exit::Invalid);
     };
     let pipeline = SharedPipeline::from(pipeline);
-    let mut script = script(args, simulate, &pipeline)?;
+    let mut script = script(args, simulate)?;
     let shown = Arc::new(Shown::new(*terminal));
+    let scripted = match &mut script {
+        Some(script) => Scripted::of_script(script, &pipeline)?,
+        None => Scripted::default(),
+    };
+    for (node, outcomes) in script.iter().flatten() {
+        known(&pipeline, node, outcomes)?;
+    }
     let answers = Answers {
-        scripted: match &mut script {
-            Some(script) => Scripted::of_script(script, &pipeline)?,
-            None => Scripted::default(),
-        },
+        scripted,
         given: given(&args.answer, &pipeline)?,
         approve: args.auto_approve,
         console: Console::new(*terminal, shown.clone()),
@@ -190,7 +194,6 @@ fn start_error(error: StartError) -> CliError {
 fn script(
     args: &RunArgs,
     simulate: Option<&str>,
-    pipeline: &Pipeline,
 ) -> Result<Option<BTreeMap<String, Vec<Outcome>>>, CliError> {
     let mut outcomes: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
     match simulate {
@@ -219,9 +222,6 @@ fn script(
             .map(|word| script::outcome_of_word(word.trim()))
             .collect();
         outcomes.insert(node.to_owned(), words);
-    }
-    for (node, outcomes) in &outcomes {
-        known(pipeline, node, outcomes)?;
     }
     Ok(Some(outcomes))
 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Context, ManagerPlan, Outcome, RunFailure, SharedPipeline};
+use orchestra_core::{Context, FailureCategory, ManagerPlan, Outcome, RunFailure, SharedPipeline};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage, format_duration, kind};
 
@@ -15,7 +15,7 @@ use crate::error::{Refusal, RunError};
 use crate::handle::RunHandle;
 use crate::id::{RunId, fingerprint};
 use crate::registry::Registry;
-use crate::result::RunResult;
+use crate::result::{RunResult, RunStatus};
 use crate::run::{Origin, Run, Watched};
 use crate::stage::StageContext;
 
@@ -23,8 +23,13 @@ use crate::stage::StageContext;
 const MAX_DEPTH: u32 = 16;
 /// The folder of a child's run in that of its stage; a repeated attempt has one of its own.
 const FOLDER: &str = "child";
+/// What a stage cannot end without, besides an outcome: the driver pauses the run then.
+pub(crate) const WAITS_FOR_HUMAN: &str = "waits_for_human";
 
-type Ending = Pin<Box<dyn Future<Output = Result<RunResult, RunError>> + Send>>;
+/// How a child ended.
+pub(crate) type Ended = Result<RunResult, RunError>;
+
+type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// A run that a stage started. It is ended when this is dropped.
 pub(crate) struct ChildRun {
@@ -87,8 +92,9 @@ impl Child {
 }
 
 impl ChildRun {
-    /// Takes over a run that was started.
-    pub(crate) fn of(handle: RunHandle) -> ChildRun {
+    /// Takes over a run that a stage has started.
+    pub(crate) fn of(stage: &StageContext, handle: RunHandle) -> ChildRun {
+        stage.run().adopt(handle.run());
         ChildRun {
             run: handle.run().clone(),
             ending: Box::pin(handle.wait()),
@@ -97,7 +103,7 @@ impl ChildRun {
     }
 
     /// Waits for the end.
-    pub(crate) async fn ended(&mut self) -> Result<RunResult, RunError> {
+    pub(crate) async fn ended(&mut self) -> Ended {
         let ended = (&mut self.ending).await;
         self.over = true;
         ended
@@ -155,17 +161,30 @@ impl Cut {
             }
             Cut::TimedOut(limit) => {
                 child.end("the stage that started the run took too long").await;
-                Outcome::fail(format!("timed out after {}", format_duration(limit)))
+                Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
             }
         }
     }
 }
 
 /// Why a child did not succeed, in words; `None` where it did.
-pub(crate) fn failure(ended: &Result<RunResult, RunError>) -> Option<String> {
+pub(crate) fn failure(ended: &Ended) -> Option<String> {
     match ended {
         Ok(result) => result.failure.as_ref().map(RunFailure::to_string),
         Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The outcome of a stage whose child waits for a person, whom nobody can ask: the whole run waits then.
+pub(crate) fn waits_for_human(ended: &Ended) -> Option<Outcome> {
+    match ended {
+        Ok(result) if result.status == RunStatus::Paused => {
+            let reason = failure(ended).unwrap_or_default();
+            let mut outcome = Outcome::fail(format!("in run {}, {reason}", result.run_id));
+            outcome.failure_category = FailureCategory::Pipeline;
+            Some(outcome.with_code(WAITS_FOR_HUMAN))
+        }
+        _ => None,
     }
 }
 
@@ -174,15 +193,23 @@ pub(crate) fn runs_another(stage: Stage<'_>, registry: &Registry) -> bool {
     matches!(stage.kind(), kind::MANAGER_LOOP | kind::SUBPIPELINE) && registry.get(stage.kind()).is_none()
 }
 
-/// The pipeline that a stage runs, and its handlers.
+/// The pipeline that a stage runs, and its handlers: a file of its own, else a registered one.
 pub(crate) fn child_of(
-    _settings: &Settings,
+    settings: &Settings,
     pipeline: &Pipeline,
     registry: &Arc<Registry>,
     stage: Stage<'_>,
 ) -> Option<(SharedPipeline, Arc<Registry>)> {
-    let child = pipeline.child(stage.row())?;
-    Some((child.pipeline.clone(), registry.clone()))
+    if let Some(child) = pipeline.child(stage.row()) {
+        return Some((child.pipeline.clone(), registry.clone()));
+    }
+    if stage.kind() != kind::SUBPIPELINE {
+        return None;
+    }
+    settings
+        .subpipelines
+        .get(stage.text("subpipeline.name")?)
+        .cloned()
 }
 
 /// The pipelines that the stages of a pipeline run, and those that these run in turn, each once.
@@ -191,6 +218,10 @@ pub(crate) fn descendants(
     pipeline: &SharedPipeline,
     registry: &Arc<Registry>,
 ) -> Vec<(SharedPipeline, Arc<Registry>)> {
+    let runners = [kind::MANAGER_LOOP, kind::SUBPIPELINE];
+    if !pipeline.kinds.iter().any(|kind| runners.contains(&&**kind)) {
+        return Vec::new();
+    }
     let address = |pipeline: &SharedPipeline| std::ptr::from_ref::<Pipeline>(pipeline);
     let mut found: Vec<(SharedPipeline, Arc<Registry>)> = Vec::new();
     let mut ahead = vec![(pipeline.clone(), registry.clone())];
@@ -226,14 +257,8 @@ pub(crate) fn refuse(
     }
     let id = stage.id();
     let there = child_of(settings, pipeline, registry, stage).is_some();
-    let (code, message) = if !there && settings.simulated.is_none() {
-        (
-            "missing_child",
-            format!(
-                "node `{id}` supervises a pipeline, but none is there; name its file by `stack.child_dotfile`, on the \
-                 node or on the graph"
-            ),
-        )
+    let (code, message) = if !there && settings.script.is_none() {
+        ("missing_child", missing(settings, pipeline, stage))
     } else if stage.kind() == kind::MANAGER_LOOP && !autostarts(pipeline, stage) {
         (
             "not_provided",
@@ -253,6 +278,42 @@ pub(crate) fn refuse(
         return None;
     };
     Some(Refusal::at(pipeline, stage.row().position, code, message))
+}
+
+/// What a stage without a child is told.
+fn missing(settings: &Settings, pipeline: &Pipeline, stage: Stage<'_>) -> String {
+    let id = stage.id();
+    let attribute = match stage.kind() {
+        kind::MANAGER_LOOP => "stack.child_dotfile",
+        _ => "subpipeline.file",
+    };
+    if let Some(file) = said(pipeline, stage, attribute) {
+        return format!(
+            "node `{id}` runs the pipeline `{file}` (`{attribute}`), which was not loaded with its parent; give the \
+             loader a reader of such files (`LoadOptions::children`)"
+        );
+    }
+    match said(pipeline, stage, "subpipeline.name") {
+        Some(name) if stage.kind() == kind::SUBPIPELINE => {
+            let near = Refusal::suggest(name, settings.subpipelines.keys().map(String::as_str));
+            format!(
+                "node `{id}` runs the pipeline `{name}`, which the engine does not know; register it by \
+                 `Engine::builder().subpipeline(..)`{near}"
+            )
+        }
+        _ => format!(
+            "node `{id}` runs another pipeline, but does not say which; name its file by `{attribute}`"
+        ),
+    }
+}
+
+/// A text that the node says or, of a manager loop, the graph.
+fn said<'p>(pipeline: &'p Pipeline, stage: Stage<'p>, name: &str) -> Option<&'p str> {
+    let graph = || match pipeline.attribute(name) {
+        Some(Constant::String(text)) => Some(&**text),
+        _ => None,
+    };
+    stage.text(name).or_else(graph).filter(|text| !text.is_empty())
 }
 
 /// Whether a manager loop starts its child; the node's word counts before the graph's.

@@ -14,11 +14,10 @@ use orchestra_core::{
 
 use super::child::{self, Child, ChildRun, cut_short};
 use crate::clock::{Clock, Sleep};
-use crate::error::RunError;
 use crate::event::EventKind;
 use crate::handle::RunHandle;
 use crate::handler::{Handler, HandlerFuture};
-use crate::result::{RunResult, RunStatus};
+use crate::result::RunStatus;
 use crate::run::Watched;
 use crate::sink::EventStream;
 use crate::stage::StageContext;
@@ -63,7 +62,7 @@ async fn supervise(stage: &StageContext) -> Result<Outcome, Outcome> {
         },
     };
     let mut cut = std::pin::pin!(cut_short(stage));
-    let mut supervised = Supervised::of(child.start(stage).await?, run.settings.clock.clone());
+    let mut supervised = Supervised::of(stage, child.start(stage).await?);
     stage.log(format!("supervises run {}", supervised.child.run.id));
     let mut effects = Vec::new();
     let mut manager = Manager::start(plan, stage.context().clone(), &mut effects);
@@ -92,7 +91,7 @@ async fn supervise(stage: &StageContext) -> Result<Outcome, Outcome> {
                     if cancel_child {
                         supervised.child.end("its manager ended it").await;
                     }
-                    return Ok(outcome);
+                    return Ok(supervised.paused.unwrap_or(outcome));
                 }
             }
         }
@@ -158,17 +157,21 @@ struct Supervised {
     began: Duration,
     report: ChildReport,
     steerings: u32,
+    /// The outcome where the child waits for a person.
+    paused: Option<Outcome>,
 }
 
 impl Supervised {
-    fn of(handle: RunHandle, clock: Arc<dyn Clock>) -> Supervised {
+    fn of(stage: &StageContext, handle: RunHandle) -> Supervised {
+        let clock = stage.run().settings.clock.clone();
         Supervised {
             events: handle.events(),
-            child: ChildRun::of(handle),
+            child: ChildRun::of(stage, handle),
             began: clock.elapsed(),
             clock,
             report: ChildReport::default(),
             steerings: 0,
+            paused: None,
         }
     }
 
@@ -208,7 +211,7 @@ impl Supervised {
         }
     }
 
-    fn ended(&mut self, ended: &Result<RunResult, RunError>) {
+    fn ended(&mut self, ended: &child::Ended) {
         self.report.status = match ended {
             Ok(result) => match result.status {
                 RunStatus::Success => ChildStatus::Completed,
@@ -218,6 +221,7 @@ impl Supervised {
             Err(_) => ChildStatus::Failed,
         };
         self.report.reason = child::failure(ended).unwrap_or_default();
+        self.paused = child::waits_for_human(ended);
     }
 
     /// Tells stages of the child something: by a file in their folders, and by their contexts.

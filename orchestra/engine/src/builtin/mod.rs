@@ -8,4 +8,5 @@ pub(crate) mod manager;
 pub(crate) mod output;
 pub(crate) mod simulate;
 pub(crate) mod status;
+pub(crate) mod subpipeline;
 pub(crate) mod tool;
