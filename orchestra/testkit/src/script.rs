@@ -41,19 +41,7 @@ use crate::error::ScriptError;
 /// # Errors
 /// The text is no YAML, or no script.
 pub fn read_script(text: &str) -> Result<Script, ScriptError> {
-    let nodes: BTreeMap<String, Entries> =
-        serde_saphyr::from_str(text).map_err(|error| ScriptError::Syntax {
-            message: error.to_string(),
-        })?;
-    let mut script = Script::new();
-    for (node, Entries(entries)) in nodes {
-        let takes: Vec<Duration> = entries.iter().map(|entry| entry.takes).collect();
-        if takes.iter().any(|takes| !takes.is_zero()) {
-            script = script.takes(&node, takes);
-        }
-        script = script.outcomes(node, entries.into_iter().map(|entry| entry.outcome));
-    }
-    Ok(script)
+    read(text, None)
 }
 
 /// Reads a script from a file; see [`read_script`].
@@ -72,7 +60,24 @@ pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
         path: path.to_owned(),
         reason: error.to_string(),
     })?;
-    read_script(&text)
+    read(&text, Some(path))
+}
+
+fn read(text: &str, file: Option<&Path>) -> Result<Script, ScriptError> {
+    let nodes: BTreeMap<String, Entries> =
+        serde_saphyr::from_str(text).map_err(|error| ScriptError::Syntax {
+            file: file.map(Path::to_owned),
+            message: error.to_string(),
+        })?;
+    let mut script = Script::new();
+    for (node, Entries(entries)) in nodes {
+        let takes: Vec<Duration> = entries.iter().map(|entry| entry.takes).collect();
+        if takes.iter().any(|takes| !takes.is_zero()) {
+            script = script.takes(&node, takes);
+        }
+        script = script.outcomes(node, entries.into_iter().map(|entry| entry.outcome));
+    }
+    Ok(script)
 }
 
 /// One outcome of a script.
