@@ -26,7 +26,11 @@ impl Heard {
         let result = start.await.unwrap().wait().await.unwrap();
         let events = self.events.lock().unwrap();
         Ran {
-            events: events.iter().filter(|event| event.run == result.run_id).cloned().collect(),
+            events: events
+                .iter()
+                .filter(|event| event.run == result.run_id)
+                .cloned()
+                .collect(),
             result,
         }
     }
@@ -74,7 +78,10 @@ impl Ran {
 
     /// The outcome word of a node; empty where it has none.
     pub fn outcome(&self, node: &str) -> &str {
-        self.result.outcomes.get(node).map_or("", |outcome| outcome.status.word())
+        self.result
+            .outcomes
+            .get(node)
+            .map_or("", |outcome| outcome.status.word())
     }
 
     /// Why it failed, as one word for machines; empty where it did not.
@@ -84,15 +91,22 @@ impl Ran {
 
     /// Why it failed, in words.
     pub fn failure(&self) -> String {
-        self.result.failure.as_ref().map(ToString::to_string).unwrap_or_default()
+        self.result
+            .failure
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default()
     }
 
     /// The way from a node that was taken last, and the rule that chose it.
     pub fn way_from(&self, node: &str) -> (String, &'static str) {
         let way = self.events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::EdgeSelected { from, to: Some(to), rule, .. } if *from == node => {
-                Some((to.to_string(), rule.word()))
-            }
+            EventKind::EdgeSelected {
+                from,
+                to: Some(to),
+                rule,
+                ..
+            } if *from == node => Some((to.to_string(), rule.word())),
             _ => None,
         });
         way.unwrap_or_else(|| panic!("no way from `{node}` was taken"))
@@ -101,9 +115,13 @@ impl Ran {
     /// The retries that it announced: node, number of the attempt, attempts at most, delay in milliseconds.
     pub fn retries(&self) -> Vec<(String, u32, u32, u128)> {
         let retries = self.events.iter().filter_map(|event| match &event.kind {
-            EventKind::StageRetrying { node, attempt, max_attempts, delay, .. } => {
-                Some((node.to_string(), *attempt, *max_attempts, delay.as_millis()))
-            }
+            EventKind::StageRetrying {
+                node,
+                attempt,
+                max_attempts,
+                delay,
+                ..
+            } => Some((node.to_string(), *attempt, *max_attempts, delay.as_millis())),
             _ => None,
         });
         retries.collect()
@@ -127,10 +145,13 @@ fn line(event: &EventKind) -> String {
         | EventKind::ParallelStarted { node, .. }
         | EventKind::ParallelCompleted { node, .. }
         | EventKind::CheckpointSaved { node } => format!("{name} {node}"),
-        EventKind::ParallelBranchStarted { branch, .. } | EventKind::ParallelBranchCompleted { branch, .. } => {
+        EventKind::ParallelBranchStarted { branch, .. }
+        | EventKind::ParallelBranchCompleted { branch, .. } => {
             format!("{name} {branch}")
         }
-        EventKind::EdgeSelected { from, to: Some(to), .. } => format!("{name} {from} -> {to}"),
+        EventKind::EdgeSelected {
+            from, to: Some(to), ..
+        } => format!("{name} {from} -> {to}"),
         EventKind::EdgeSelected { from, .. } => format!("{name} {from} -> nowhere"),
         EventKind::GoalGateUnsatisfied { gate, to, .. } => format!("{name} {gate}: to {to}"),
         _ => name.to_owned(),

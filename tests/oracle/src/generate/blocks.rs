@@ -19,7 +19,9 @@ pub(super) fn graph(random: &mut Random) -> Graph {
         exit: exit.id.clone(),
         free: true,
     };
-    let more = IDS.iter().flat_map(|id| (2..6).map(move |nth| format!("{id}_{nth}")));
+    let more = IDS
+        .iter()
+        .flat_map(|id| (2..6).map(move |nth| format!("{id}_{nth}")));
     drawing.ids.extend(more);
     let first = drawing.segment(&exit.id, 0, &[]);
     drawing.edge(&start.id, &first, true);
