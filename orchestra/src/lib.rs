@@ -56,7 +56,7 @@
 //! ```
 //!
 //! Features: `macros` (on by default) brings the macros and the engine; `engine` the engine alone; without either
-//! this is the language alone, [`graph`].
+//! this is the language alone, [`graph`]. `cli` brings the whole command line, `testkit` what tests of pipelines need.
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
@@ -75,6 +75,10 @@ pub use compiled::{Choice, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
+#[cfg(feature = "testkit")]
+#[doc(inline)]
+pub use orchestra_testkit as testkit;
+
 /// Binds a pipeline of another module, or of another crate, to handlers of this program.
 ///
 /// The new type stands for the pipeline when a run starts. What the pipeline needs is compared with the handlers
@@ -198,11 +202,12 @@ pub use orchestra_macros::handlers;
 ///
 /// # What the module holds
 /// - `SOURCE`, the text; `PIPELINE`, the table as constant data; `NEEDS`, what it asks of handlers.
-/// - `Node`, an enum of all nodes with `ALL`, `id()`, `FromStr` and `Display`.
+/// - `Node`, an enum of all nodes with `ALL`, `id()`, `FromStr`, `Display` and `AsRef<str>`.
 /// - `nodes::Critic`: a type for each node, whose attributes are typed constants, such as `PROMPT` and `TIMEOUT`.
 /// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `FromStr`, `label()`, `key()` and `target()`; each
 ///   variant is also an [`Answer`].
 /// - [`TRANSITIONS`](Transitions): the edges, with their conditions.
+/// - `simulate()`, where the feature `testkit` is on: begins a run whose stages do what a test says.
 ///
 /// The documentation of the module shows the goal, a diagram and a table of the nodes.
 ///

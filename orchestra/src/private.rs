@@ -640,3 +640,24 @@ macro_rules! __gate {
     };
 }
 pub use __gate as gate;
+
+/// What a module offers to tests, where these are wanted.
+#[cfg(feature = "testkit")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __simulate {
+    ($node:ty, $table:path) => {
+        /// Begins a simulation: a run of this pipeline whose stages do what a test says.
+        pub fn simulate() -> $crate::testkit::Simulation<$node> {
+            $crate::testkit::Simulation::compiled(&$table)
+        }
+    };
+}
+/// What a module offers to tests: nothing, because the feature `testkit` is off.
+#[cfg(not(feature = "testkit"))]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __simulate {
+    ($node:ty, $table:path) => {};
+}
+pub use __simulate as simulate;

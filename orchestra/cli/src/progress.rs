@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, Status, TestedCondition};
+use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition};
 
 use crate::console::Screen;
 use crate::terminal::{Paint, Terminal};
@@ -32,14 +32,25 @@ impl Screen for Shown {
     }
 
     fn write(&self, text: &str) {
-        let progress = self.progress();
+        let mut progress = self.progress();
+        progress.begun = !text.ends_with('\n');
         progress.terminal.write(text);
+    }
+
+    fn end_line(&self) {
+        self.progress().end_line();
     }
 
     fn close(&self) {
         self.progress().release();
     }
 }
+
+/// What a stage does before it is tried again.
+const WAITS: &str = " waits";
+
+/// What a human gate does.
+const ASKS: &str = " asks";
 
 /// A stage that is under way.
 struct Running {
@@ -55,6 +66,12 @@ pub(crate) struct Progress {
     live: bool,
     shown: bool,
     running: Vec<Running>,
+    /// The run that was started; others are those of its children.
+    run: Option<RunId>,
+    /// What stands before the stages of the child that is told about now.
+    inside: String,
+    /// Whether the cursor stands behind a prompt.
+    begun: bool,
     /// The lines that wait for the answer to a question; `None` where none is open.
     held: Option<Vec<String>>,
 }
@@ -67,6 +84,9 @@ impl Progress {
             live,
             shown: false,
             running: Vec::new(),
+            run: None,
+            inside: String::new(),
+            begun: false,
             held: None,
         }
     }
@@ -79,6 +99,8 @@ impl Progress {
 
     /// Shows what was kept back.
     fn release(&mut self) {
+        // Whoever typed the answer ended the line too.
+        self.begun = false;
         for line in self.held.take().unwrap_or_default() {
             self.terminal.progress(&line);
         }
@@ -86,6 +108,8 @@ impl Progress {
 
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &RunEvent) {
+        let run = self.run.get_or_insert_with(|| event.run.clone());
+        self.inside = inside(run, &event.run);
         match &event.kind {
             EventKind::PipelineStarted { name, goal } => {
                 let goal = if goal.is_empty() {
@@ -93,7 +117,8 @@ impl Progress {
                 } else {
                     format!(": {goal}")
                 };
-                self.line(&format!("{}{goal}", self.terminal.paint(Paint::Bold, name)));
+                let name = self.terminal.paint(Paint::Bold, name);
+                self.line(&format!("{}{name}{goal}", self.inside));
             }
             EventKind::StageStarted { node, branch, .. } => {
                 self.begins(named(branch.as_deref(), node), "");
@@ -142,8 +167,10 @@ impl Progress {
             } => {
                 let name = named(branch.as_deref(), node);
                 let delay = time(*delay);
-                self.note(&format!("{name} again in {delay}, attempt {attempt} of {max_attempts}"));
-                self.begins(name, " waits");
+                self.note(&format!(
+                    "{name} again in {delay}, attempt {attempt} of {max_attempts}"
+                ));
+                self.begins(name, WAITS);
             }
             EventKind::StageCancelled {
                 node,
@@ -155,6 +182,10 @@ impl Progress {
             } => {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
                 let name = named(branch.as_deref(), node);
+                // What ends a question tells itself why.
+                if self.over(&name) == Some(ASKS) {
+                    return;
+                }
                 self.ends(&mark, &name, (*visit, *attempt), *duration, None);
             }
             EventKind::ParallelStarted {
@@ -165,7 +196,7 @@ impl Progress {
             } => {
                 let name = named(branch.as_deref(), node);
                 // Its branches tell how it goes.
-                self.running.retain(|running| running.name != name);
+                self.over(&name);
                 let noun = if *branch_count == 1 { "branch" } else { "branches" };
                 self.note(&format!("{name}: {branch_count} {noun}"));
             }
@@ -176,8 +207,13 @@ impl Progress {
                 error,
                 ..
             } => {
-                let why = error.as_deref().map_or_else(String::new, |error| format!(": {}", one_line(error)));
+                let why = error
+                    .as_deref()
+                    .map_or_else(String::new, |error| format!(": {}", one_line(error)));
                 self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
+            }
+            EventKind::InterviewStarted { node, branch, .. } => {
+                self.begins(named(branch.as_deref(), node), ASKS);
             }
             EventKind::InterviewTimeout {
                 node,
@@ -191,13 +227,17 @@ impl Progress {
                     Some(default) => format!("the default `{}` is taken", one_line(default)),
                     None => "there is no default".to_owned(),
                 };
-                self.note(&format!("{name}: nobody answered within {}, {then}", time(*duration)));
+                self.note(&format!(
+                    "{name}: nobody answered within {}, {then}",
+                    time(*duration)
+                ));
             }
             EventKind::GoalGateUnsatisfied { gate, .. } => {
                 self.note(&format!("the goal gate `{gate}` is not satisfied"));
             }
             EventKind::PipelineRestarted { from, to, restart } => {
-                self.running.clear();
+                let inside = &self.inside;
+                self.running.retain(|running| !running.name.starts_with(inside));
                 self.note(&format!("`{from}` restarts the run at `{to}`, restart {restart}"));
             }
             EventKind::EdgeSelected {
@@ -214,7 +254,9 @@ impl Progress {
                         || rule.describe().to_owned(),
                         |tested| format!("{}{}", tested.condition, values(tested)),
                     );
-                let branch = branch.as_deref().map_or_else(String::new, |branch| bracketed(branch) + " ");
+                let branch = branch
+                    .as_deref()
+                    .map_or_else(String::new, |branch| bracketed(branch) + " ");
                 self.note(&format!("{branch}-> {to} ({why})"));
             }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
@@ -223,13 +265,20 @@ impl Progress {
     }
 
     fn begins(&mut self, name: String, doing: &'static str) {
-        self.running.retain(|running| running.name != name);
+        self.over(&name);
         self.running.push(Running {
-            name,
+            name: format!("{}{name}", self.inside),
             doing,
             since: Instant::now(),
         });
         self.tick();
+    }
+
+    /// Takes a stage off the live line; says what it was doing.
+    fn over(&mut self, name: &str) -> Option<&'static str> {
+        let is = |running: &Running| running.name.strip_prefix(&*self.inside) == Some(name);
+        let at = self.running.iter().position(is)?;
+        Some(self.running.remove(at).doing)
     }
 
     fn ends(
@@ -240,7 +289,7 @@ impl Progress {
         took: Duration,
         notes: Option<&str>,
     ) {
-        self.running.retain(|running| running.name != name);
+        self.over(name);
         let mut again = String::new();
         if visit > 1 {
             again.push_str(&format!(", visit {visit}"));
@@ -248,7 +297,7 @@ impl Progress {
         if attempt > 1 {
             again.push_str(&format!(", attempt {attempt}"));
         }
-        let name = format!("{name}{again}");
+        let name = format!("{}{name}{again}", self.inside);
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(
             "{mark} {name:<24} {:>8}{}",
@@ -259,7 +308,7 @@ impl Progress {
 
     /// A line beneath that of a stage.
     fn note(&mut self, text: &str) {
-        let text = self.terminal.paint(Paint::Dim, text);
+        let text = self.terminal.paint(Paint::Dim, &format!("{}{text}", self.inside));
         self.line(&format!("        {text}"));
     }
 
@@ -269,8 +318,15 @@ impl Progress {
             Some(held) => held.push(text.to_owned()),
             None => {
                 self.clear();
+                self.end_line();
                 self.terminal.progress(text);
             }
+        }
+    }
+
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.begun) {
+            self.terminal.write("\n");
         }
     }
 
@@ -315,6 +371,15 @@ fn live(stages: &[String]) -> String {
         taken += length;
     }
     line
+}
+
+/// What tells a child of the run from the run itself: `nightly-supervise-1` is `supervise-1` inside `nightly`.
+fn inside(run: &RunId, of: &RunId) -> String {
+    if run == of {
+        return String::new();
+    }
+    let rest = of.strip_prefix(&**run).and_then(|rest| rest.strip_prefix('-'));
+    format!("{} > ", rest.unwrap_or(of))
 }
 
 /// A stage with the branch that it runs in; the stage that its branch is named after needs no name of its own.
@@ -382,12 +447,28 @@ mod tests {
 
     #[test]
     fn the_live_line_names_what_fits_and_counts_the_rest() {
-        let stages = |count: usize| -> Vec<String> { (0..count).map(|at| format!("[branch{at}] lint 3.0 s")).collect() };
-        assert_eq!(live(&stages(2)), "   ... [branch0] lint 3.0 s, [branch1] lint 3.0 s");
+        let stages = |count: usize| -> Vec<String> {
+            (0..count).map(|at| format!("[branch{at}] lint 3.0 s")).collect()
+        };
+        assert_eq!(
+            live(&stages(2)),
+            "   ... [branch0] lint 3.0 s, [branch1] lint 3.0 s"
+        );
         let many = live(&stages(30));
-        assert!(many.ends_with("[branch1] lint 3.0 s, [branch2] lint 3.0 s +27"), "{many}");
+        assert!(
+            many.ends_with("[branch1] lint 3.0 s, [branch2] lint 3.0 s +27"),
+            "{many}"
+        );
         let long = live(&["x".repeat(300), "y".to_owned()]);
         assert!(long.chars().count() <= 78 && long.ends_with(" +1"), "{long}");
+    }
+
+    #[test]
+    fn a_child_is_named_by_what_it_adds_to_the_name_of_the_run() {
+        let id = |id: &str| RunId::new(id).unwrap();
+        assert_eq!(inside(&id("nightly"), &id("nightly")), "");
+        assert_eq!(inside(&id("nightly"), &id("nightly-watch-1")), "watch-1 > ");
+        assert_eq!(inside(&id("nightly"), &id("other")), "other > ");
     }
 
     #[test]

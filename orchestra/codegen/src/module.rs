@@ -38,6 +38,7 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.push("pub const NEEDS:__orchestra::Needs<'static>=")
         .push(&module.needs)
         .push(";");
+    code.push("__orchestra::__private::simulate!{Node,__table::TABLE}");
     let variants = variants(pipeline);
     node_enum(&mut code, &variants);
     nodes(&mut code, pipeline, &variants);
@@ -83,6 +84,7 @@ fn node_enum(code: &mut Code, variants: &[String]) {
     // Derived, it would be one match over all nodes, whose check costs the square of their number.
     code.push("impl ::core::fmt::Debug for Node{fn fmt(&self,f:&mut ::core::fmt::Formatter<'_>)");
     code.push("->::core::fmt::Result{f.write_str(self.id())}}");
+    code.push("impl ::core::convert::AsRef<str> for Node{fn as_ref(&self)->&str{self.id()}}");
     code.push("impl ::core::str::FromStr for Node{type Err=__orchestra::UnknownNode;");
     code.push("fn from_str(id:&str)->::core::result::Result<Node,__orchestra::UnknownNode>");
     code.push("{__orchestra::__private::parse(&__table::TABLE,Node::ALL,id)}}");

@@ -310,9 +310,9 @@ impl Driver {
     /// Asks a person, and lets others answer too.
     fn ask<'h>(&mut self, run: &'h Run, pending: &mut Pending<'h>, id: EffectId, question: Question) {
         if let Some(script) = &run.settings.script
-            && let Some(said) = script.turn(&question.node, || run.next_turn(id.node))
+            && let Some(said) = script.turn(&question.node, || run.next_turn(id.node)).outcome
         {
-            let event = match answer_of(said) {
+            let event = match answer_of(&question, said) {
                 Some(answer) => match question.accept(&answer) {
                     Err(refused) if answer.reply != Reply::Skipped => Some(Event::NodeFinished {
                         id: id.clone(),

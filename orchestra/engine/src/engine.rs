@@ -18,7 +18,7 @@ use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
 use crate::builtin::fan_in::FanIn;
 use crate::builtin::manager::ManagerLoop;
-use crate::builtin::simulate::{Script, Simulated};
+use crate::builtin::simulate::Script;
 use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
@@ -55,8 +55,8 @@ pub(crate) struct Settings {
     pub(crate) subpipeline: Arc<dyn Handler>,
     /// The pipelines that stages may run by name, with their handlers.
     pub(crate) subpipelines: Subpipelines,
+    /// What stages do in a simulated run; `None` where they are run.
     pub(crate) script: Option<Arc<Script>>,
-    pub(crate) simulated: Option<Arc<dyn Handler>>,
     pub(crate) inherit_env: Vec<String>,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
@@ -268,7 +268,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Executes nothing: neither models nor tools nor handlers. The script says how stages end.
+    /// Executes nothing: neither models nor tools nor handlers, unless the script has [handlers
+    /// run](Script::run_handlers). The script says how stages end.
     #[must_use]
     pub fn simulate(mut self, script: Script) -> EngineBuilder {
         self.script = Some(Arc::new(script));
@@ -301,10 +302,6 @@ impl EngineBuilder {
         if let Some(name) = self.inherit_env.iter().find(impossible) {
             return Err(BuildError::EnvironmentName { name: name.clone() });
         }
-        let simulated = self.script.clone().map(|script| {
-            let handler: Arc<dyn Handler> = Arc::new(Simulated { script });
-            handler
-        });
         let codergen = self.backend.clone().map(|backend| {
             let handler: Arc<dyn Handler> = Arc::new(Codergen { backend });
             handler
@@ -323,7 +320,6 @@ impl EngineBuilder {
                 subpipeline: Arc::new(Subpipeline),
                 subpipelines: self.subpipelines,
                 script: self.script,
-                simulated,
                 inherit_env: self.inherit_env,
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,

@@ -38,9 +38,9 @@ pub use blocking::blocking;
 pub use builtin::backend::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
-pub use builtin::simulate::Script;
 #[doc(hidden)]
 pub use builtin::simulate::answer_of;
+pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use orchestra_core::SharedPipeline;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
+use crate::builtin::simulate::Simulated;
 use crate::builtin::{child, fan_in};
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
@@ -168,7 +169,7 @@ fn is_the_cores(kind: &str) -> bool {
 fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bool {
     stage.kind() == kind::FAN_IN
         && settings.codergen.is_none()
-        && settings.simulated.is_none()
+        && settings.script.is_none()
         && registry.get(kind::FAN_IN).is_none()
         && fan_in::asks_a_model(stage)
 }
@@ -182,14 +183,19 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
         Found::Handler(Resolved {
             handler: handler.clone(),
             heeds_status: built_in,
-            ends_itself: built_in
-                && settings.simulated.is_none()
-                && matches!(kind, kind::TOOL | kind::MANAGER_LOOP | kind::SUBPIPELINE),
+            ends_itself: built_in && matches!(kind, kind::TOOL | kind::MANAGER_LOOP | kind::SUBPIPELINE),
         })
     };
-    match (&settings.simulated, own) {
-        (Some(simulated), Some(_)) => resolved(simulated, true),
-        (Some(simulated), None) if provided => resolved(simulated, true),
+    match (&settings.script, own) {
+        (Some(script), own) if own.is_some() || provided => Found::Handler(Resolved {
+            handler: Arc::new(Simulated {
+                script: script.clone(),
+                own: own.cloned(),
+            }),
+            // Nothing simulated writes a status file, but a handler may.
+            heeds_status: own.is_none(),
+            ends_itself: false,
+        }),
         (None, Some(own)) => resolved(own, false),
         (None, None) if kind == kind::CODERGEN => match &settings.codergen {
             Some(codergen) => resolved(codergen, true),

@@ -499,7 +499,7 @@ async fn a_simulated_stage_runs_its_child_simulated_unless_it_is_scripted_itself
     .await;
     assert_eq!(result.context.get("size"), Some(&json!(8)));
     assert!(lines(&heard, "one-part-1", short).is_empty());
-    let script = || Script::new().outcomes("start", []);
+    let script = || Script::new().outcomes("start", [""; 0]);
     let (result, _) = start(
         Engine::builder().simulate(script()),
         alone("\"subpipeline.name\"=elsewhere"),

@@ -36,7 +36,7 @@ pub use attribute::{
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
 pub use children::{ChildReader, LoadedChild, ReadFault, key_pairs};
-pub use choice::{Choice, choices};
+pub use choice::{Choice, choice_named, choices};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use explain::{Page, explain, rules};
 pub use label::{accelerator_key, label_text, normalize_label};

@@ -144,8 +144,9 @@ fn a_name_or_a_child_started_otherwise_needs_no_file() {
     assert_eq!(stage("shape=house, stack.child_autostart=true"), missing);
     assert_eq!(stage("shape=folder, subpipeline.name=lint"), [""; 0]);
     assert_eq!(stage("shape=house, stack.child_autostart=false"), [""; 0]);
-    // The attributes say nothing on a stage of another kind.
-    assert_eq!(stage("subpipeline.file=\"nowhere.dot\""), [""; 0]);
+    // On a stage of another kind no file is read for it, and that is told.
+    let unread = ["a.dot:1:43: warning[attribute_without_effect"];
+    assert_eq!(stage("subpipeline.file=\"nowhere.dot\""), unread);
 }
 
 #[test]

@@ -61,7 +61,10 @@ impl Place {
     /// Calls the program with lines of standard input from a pipe.
     pub fn call_with(&self, args: &[&str], input: &str) -> Done {
         let mut command = self.command(args);
-        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let pipes = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = pipes.spawn().expect("the program starts");
         let mut pipe = child.stdin.take().unwrap();
         // A program that reads nothing may be gone already.

@@ -257,7 +257,7 @@ pub(crate) fn refuse(
     }
     let id = stage.id();
     let there = child_of(settings, pipeline, registry, stage).is_some();
-    let (code, message) = if !there && settings.simulated.is_none() {
+    let (code, message) = if !there && settings.script.is_none() {
         ("missing_child", missing(settings, pipeline, stage))
     } else if stage.kind() == kind::MANAGER_LOOP && !autostarts(pipeline, stage) {
         (

@@ -2,17 +2,67 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use orchestra_core::{Answer, AnsweredBy, Outcome, Status, fan_in};
+use orchestra_core::{Answer, AnsweredBy, Outcome, Question, Status, fan_in};
 use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
 use super::codergen::{keep, responded, stored};
 use super::{child, output};
 use crate::engine::Settings;
-use crate::handler::{Handler, HandlerFuture};
+use crate::handler::{Handler, HandlerFuture, IntoOutcome};
 use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
+
+/// An outcome in a [`Script`]: a word, a [`Status`], or anything that a handler may return.
+///
+/// A failure and a wish for a retry that are given as a word have a reason that says where they come from.
+///
+/// ```
+/// use orchestra_engine::{Outcome, ScriptedOutcome, Status};
+/// assert_eq!("fail".scripted().failure_reason.as_deref(), Some("simulated failure"));
+/// assert_eq!(Status::Fail.scripted(), "fail".scripted());
+/// assert_eq!("approved".scripted(), Outcome::custom("approved"));
+/// assert_eq!(Outcome::fail("no compiler").scripted(), Outcome::fail("no compiler"));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no outcome of a script",
+    label = "not an outcome",
+    note = "give a word such as \"fail\", a `Status`, an `Outcome`, or an enum that derives `orchestra::Outcome`"
+)]
+pub trait ScriptedOutcome {
+    /// The outcome.
+    fn scripted(self) -> Outcome;
+}
+
+impl<T: IntoOutcome> ScriptedOutcome for T {
+    fn scripted(self) -> Outcome {
+        self.into_outcome()
+    }
+}
+
+impl ScriptedOutcome for Status {
+    fn scripted(self) -> Outcome {
+        match self {
+            Status::Fail => Outcome::fail("simulated failure"),
+            Status::Retry => Outcome::retry("simulated wish for a retry"),
+            status => Outcome::new(status),
+        }
+    }
+}
+
+impl ScriptedOutcome for &str {
+    fn scripted(self) -> Outcome {
+        Status::of(self).scripted()
+    }
+}
+
+impl ScriptedOutcome for String {
+    fn scripted(self) -> Outcome {
+        self.as_str().scripted()
+    }
+}
 
 /// The outcomes that stages give in a simulated run; a stage that is not named succeeds.
 ///
@@ -28,13 +78,30 @@ use crate::store::{StageFile, StoreError};
 /// ```
 /// use orchestra_engine::{Outcome, Script};
 /// let script = Script::new()
-///     .outcomes("build", [Outcome::fail("no compiler"), Outcome::success()])
+///     .outcomes("build", ["fail", "success"])
 ///     .outcomes("review", [Outcome::success().prefer("Fix")]);
 /// assert_eq!(script.nodes().collect::<Vec<_>>(), ["build", "review"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
-    nodes: BTreeMap<String, Vec<Outcome>>,
+    nodes: BTreeMap<String, Turns>,
+    runs_handlers: bool,
+}
+
+/// What a node does in turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Turns {
+    outcomes: Vec<Outcome>,
+    takes: Vec<Duration>,
+}
+
+/// What a node does this time.
+#[derive(Default)]
+pub(crate) struct Turn<'s> {
+    /// How it ends; `None` where the script does not say.
+    pub(crate) outcome: Option<&'s Outcome>,
+    /// How long it takes.
+    pub(crate) takes: Duration,
 }
 
 impl Script {
@@ -48,9 +115,45 @@ impl Script {
     pub fn outcomes(
         mut self,
         node: impl Into<String>,
-        outcomes: impl IntoIterator<Item = Outcome>,
+        outcomes: impl IntoIterator<Item = impl ScriptedOutcome>,
     ) -> Script {
-        self.nodes.entry(node.into()).or_default().extend(outcomes);
+        let outcomes = outcomes.into_iter().map(ScriptedOutcome::scripted);
+        self.nodes
+            .entry(node.into())
+            .or_default()
+            .outcomes
+            .extend(outcomes);
+        self
+    }
+
+    /// Says how long the attempts of a stage take, in turn, and the last again and again; without this they take no
+    /// time. The times are waited for by the engine's clock. A human gate answers at once all the same.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orchestra_engine::{Engine, Script};
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let text = "digraph { start -> build -> exit; build [prompt=Build, timeout=5ms] }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// // The stage has `timeout=5ms`.
+    /// let script = Script::new().takes("build", [Duration::from_secs(60)]);
+    /// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.error_history[0].reason, "timed out after 5ms");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn takes(mut self, node: impl Into<String>, durations: impl IntoIterator<Item = Duration>) -> Script {
+        self.nodes.entry(node.into()).or_default().takes.extend(durations);
+        self
+    }
+
+    /// Runs the program's own handlers; what the script names is simulated all the same, and so are models, tools and
+    /// kinds without a handler.
+    #[must_use]
+    pub fn run_handlers(mut self) -> Script {
+        self.runs_handlers = true;
         self
     }
 
@@ -59,44 +162,96 @@ impl Script {
         self.nodes.keys().map(String::as_str)
     }
 
-    /// What a node gives this time; `None` for one that is not named, whose turns are not counted.
-    pub(crate) fn turn(&self, node: &str, turn: impl FnOnce() -> usize) -> Option<&Outcome> {
-        let outcomes = self.nodes.get(node)?;
-        outcomes.get(turn()).or(outcomes.last())
+    /// The outcomes of a node, in turn; none for one that is not named.
+    pub fn outcomes_of(&self, node: &str) -> &[Outcome] {
+        self.nodes
+            .get(node)
+            .map(|turns| &*turns.outcomes)
+            .unwrap_or_default()
+    }
+
+    /// Forgets what was said of a node.
+    ///
+    /// ```
+    /// use orchestra_engine::Script;
+    /// let mut script = Script::new().outcomes("build", ["fail"]);
+    /// script.remove("build");
+    /// assert_eq!(script, Script::new());
+    /// ```
+    pub fn remove(&mut self, node: &str) {
+        self.nodes.remove(node);
+    }
+
+    /// Whether a node is simulated although it has a handler.
+    fn simulates(&self, node: &str) -> bool {
+        !self.runs_handlers || self.nodes.contains_key(node)
+    }
+
+    /// What a node does this time; the turns of one that is not named are not counted.
+    pub(crate) fn turn(&self, node: &str, turn: impl FnOnce() -> usize) -> Turn<'_> {
+        let Some(turns) = self.nodes.get(node) else {
+            return Turn::default();
+        };
+        let turn = turn();
+        Turn {
+            outcome: turns.outcomes.get(turn).or(turns.outcomes.last()),
+            takes: turns
+                .takes
+                .get(turn)
+                .or(turns.takes.last())
+                .copied()
+                .unwrap_or_default(),
+        }
     }
 }
 
-/// A gate's outcome in a script as an answer: its label, its target, or its word. `skipped` and a failure skip the
-/// question; `timeout` and a retry leave it unanswered, which is `None`.
-pub fn answer_of(outcome: &Outcome) -> Option<Answer> {
+/// A gate's outcome in a script as an answer to its question: its label, its target, or its word. `skipped` and a
+/// failure skip the question; `timeout` and a retry leave it unanswered, which is `None`. A choice that is called like
+/// one of these words comes before the word's meaning.
+pub fn answer_of(question: &Question, outcome: &Outcome) -> Option<Answer> {
     let named = outcome
         .preferred_label
         .as_ref()
         .or(outcome.suggested_next_ids.first());
+    let by_word = Answer::choice(outcome.status.word()).by(AnsweredBy::Prepared);
+    let is_choice = |answer: &Answer| {
+        question
+            .accept(answer)
+            .is_ok_and(|accepted| accepted.text.is_none())
+    };
     let answer = match (named, &outcome.status) {
         (Some(choice), _) => Answer::choice(choice),
+        (None, _) if is_choice(&by_word) => return Some(by_word),
         (None, Status::Retry) => return None,
         (None, Status::Custom(word)) if word == "timeout" => return None,
         (None, Status::Skipped | Status::Fail) => Answer::skipped(),
-        (None, status) => Answer::choice(status.word()),
+        (None, _) => return Some(by_word),
     };
     Some(answer.by(AnsweredBy::Prepared))
 }
 
-/// Stands for every handler in a simulated run.
+/// Stands for a handler in a simulated run.
 pub(crate) struct Simulated {
     pub(crate) script: Arc<Script>,
+    /// The handler of the program for which it stands, where it has one.
+    pub(crate) own: Option<Arc<dyn Handler>>,
 }
 
 impl Handler for Simulated {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move {
-            let settings = stage.run().settings.clone();
-            match self.child_handler(&settings, &stage) {
-                Some(handler) => handler.run(stage).await,
-                None => stored(&stage, self.outcome(&stage)),
-            }
-        })
+        match &self.own {
+            Some(own) if !self.script.simulates(stage.node().id()) => own.run(stage),
+            _ => Box::pin(async move {
+                let settings = stage.run().settings.clone();
+                match self.child_handler(&settings, &stage) {
+                    Some(handler) => handler.run(stage).await,
+                    None => {
+                        let outcome = self.outcome(&stage).await;
+                        stored(&stage, outcome)
+                    }
+                }
+            }),
+        }
     }
 }
 
@@ -116,15 +271,20 @@ impl Simulated {
         settings.runner_of_children(node.kind())
     }
 
-    fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
+    async fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
         let node = stage.node();
-        let scripted = self
+        let turn = self
             .script
-            .turn(node.id(), || stage.run().next_turn(node.index()))
-            .cloned();
+            .turn(node.id(), || stage.run().next_turn(node.index()));
+        let scripted = turn.outcome.cloned();
+        if node.kind() == kind::CODERGEN {
+            keep(stage, StageFile::Prompt, &output::prompt(node))?;
+        }
+        if !turn.takes.is_zero() {
+            stage.run().settings.clock.sleep(turn.takes).await;
+        }
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());
-            keep(stage, StageFile::Prompt, &output::prompt(node))?;
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
         }

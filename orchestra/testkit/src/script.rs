@@ -1,0 +1,268 @@
+//! The script of a simulation as YAML: the outcomes that nodes give in turn.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use orchestra_engine::{FailureCategory, Outcome, Script, ScriptedOutcome};
+use orchestra_graph::parse_duration;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::Value;
+
+use crate::error::ScriptError;
+
+/// Reads a script: a map of nodes to the outcomes that they give in turn, the last again and again.
+///
+/// An outcome is a word, or an object whose fields may all be left out: `outcome`, `preferred_label`,
+/// `suggested_next_ids`, `context`, `notes`, `failure_reason`, `failure_category` (`retryable`, `terminal`, `pipeline`),
+/// `retry_after` and `takes` (durations such as `90s`). For a human gate the label is the answer.
+///
+/// ```
+/// let script = orchestra_testkit::read_script(
+///     r#"
+///     build: [fail, fail, success]
+///     review:
+///       - {outcome: success, preferred_label: Fix, context: {flag: true}, notes: "second look"}
+///       - {preferred_label: Approve}
+///     upload: {outcome: fail, failure_reason: too many requests, retry_after: 30s}
+///     "#,
+/// )?;
+/// assert_eq!(script.outcomes_of("build").len(), 3);
+/// assert_eq!(script.outcomes_of("review")[0].context_updates["flag"], true);
+///
+/// let error = orchestra_testkit::read_script("build: [fail, {outcome: success, note: odd}]").unwrap_err();
+/// assert!(error.to_string().contains("line 1") && error.to_string().contains("`note`"), "{error}");
+/// # Ok::<(), orchestra_testkit::ScriptError>(())
+/// ```
+///
+/// # Errors
+/// The text is no YAML, or no script.
+pub fn read_script(text: &str) -> Result<Script, ScriptError> {
+    read(text, None)
+}
+
+/// Reads a script from a file; see [`read_script`].
+///
+/// ```
+/// let error = orchestra_testkit::read_script_file("no/such/script.yaml").unwrap_err();
+/// assert_eq!(error.code(), "unreadable_script");
+/// assert!(error.to_string().starts_with("cannot read the script `no/such/script.yaml`"));
+/// ```
+///
+/// # Errors
+/// The file cannot be read, or holds no script.
+pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
+    let path = path.as_ref();
+    let text = std::fs::read_to_string(path).map_err(|error| ScriptError::Unreadable {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    read(&text, Some(path))
+}
+
+fn read(text: &str, file: Option<&Path>) -> Result<Script, ScriptError> {
+    // `Y` and `No` are answers of gates, and no truth values.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let nodes = serde_saphyr::from_str_with_options(text, options);
+    let nodes: BTreeMap<String, Entries> = nodes.map_err(|error| ScriptError::Syntax {
+        file: file.map(Path::to_owned),
+        message: error.to_string(),
+    })?;
+    let mut script = Script::new();
+    for (node, Entries(entries)) in nodes {
+        let takes: Vec<Duration> = entries.iter().map(|entry| entry.takes).collect();
+        if takes.iter().any(|takes| !takes.is_zero()) {
+            script = script.takes(&node, takes);
+        }
+        script = script.outcomes(node, entries.into_iter().map(|entry| entry.outcome));
+    }
+    Ok(script)
+}
+
+/// One outcome of a script.
+struct Entry {
+    outcome: Outcome,
+    takes: Duration,
+}
+
+/// A list of outcomes, or a single one.
+struct Entries(Vec<Entry>);
+
+/// A word as a person writes it, where YAML sees more: `1`, `true`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Text(String),
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+}
+
+impl Scalar {
+    fn text(self) -> String {
+        match self {
+            Scalar::Text(text) => text,
+            Scalar::Flag(flag) => flag.to_string(),
+            Scalar::Whole(number) => number.to_string(),
+            Scalar::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// An outcome as an object.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Full {
+    #[serde(default)]
+    outcome: Option<Scalar>,
+    #[serde(default)]
+    preferred_label: Option<Scalar>,
+    #[serde(default)]
+    suggested_next_ids: Vec<String>,
+    #[serde(default)]
+    context: BTreeMap<String, Value>,
+    #[serde(default)]
+    notes: Option<String>,
+    #[serde(default)]
+    failure_reason: Option<String>,
+    #[serde(default)]
+    failure_category: FailureCategory,
+    #[serde(default, deserialize_with = "duration")]
+    retry_after: Option<Duration>,
+    #[serde(default, deserialize_with = "duration")]
+    takes: Option<Duration>,
+}
+
+impl Entry {
+    fn word(word: &str) -> Entry {
+        Entry {
+            outcome: word.scripted(),
+            takes: Duration::ZERO,
+        }
+    }
+
+    fn full(full: Full) -> Entry {
+        let word = full.outcome.map(Scalar::text);
+        let mut outcome = word.as_deref().unwrap_or("success").scripted();
+        outcome.preferred_label = full.preferred_label.map(Scalar::text);
+        outcome.suggested_next_ids = full.suggested_next_ids;
+        outcome.context_updates = full.context;
+        outcome.notes = full.notes;
+        outcome.failure_reason = full.failure_reason.or(outcome.failure_reason);
+        outcome.failure_category = full.failure_category;
+        outcome.retry_after = full.retry_after;
+        Entry {
+            outcome,
+            takes: full.takes.unwrap_or_default(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entry, D::Error> {
+        deserializer.deserialize_any(OneEntry)
+    }
+}
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries, D::Error> {
+        deserializer.deserialize_any(SomeEntries)
+    }
+}
+
+/// Reads a word or an object. It is no untagged enum, because that would lose the place of what is wrong inside.
+struct OneEntry;
+
+impl<'de> Visitor<'de> for OneEntry {
+    type Value = Entry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "an outcome: a word such as `fail`, or an object such as `{outcome: success, notes: done}`",
+        )
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<Entry, E> {
+        Ok(Entry::word(word))
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Entry, E> {
+        self.visit_str(if flag { "true" } else { "false" })
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Entry, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Entry, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Entry, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Entry, M::Error> {
+        Full::deserialize(MapAccessDeserializer::new(map)).map(Entry::full)
+    }
+}
+
+struct SomeEntries;
+
+impl<'de> Visitor<'de> for SomeEntries {
+    type Value = Entries;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the outcomes of a node, such as `[fail, success]`")
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<Entries, E> {
+        OneEntry.visit_str(word).map(|entry| Entries(vec![entry]))
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Entries, E> {
+        self.visit_str(if flag { "true" } else { "false" })
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Entries, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Entries, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Entries, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Entries, M::Error> {
+        OneEntry.visit_map(map).map(|entry| Entries(vec![entry]))
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Entries, S::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = list.next_element()? {
+            entries.push(entry);
+        }
+        match entries.is_empty() {
+            true => Err(S::Error::custom("a node gives at least one outcome")),
+            false => Ok(Entries(entries)),
+        }
+    }
+}
+
+/// A duration in the form of the pipeline language.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let duration = parse_duration(&text);
+    let wrong = || {
+        D::Error::custom(format!(
+            "`{text}` is not a duration; write `250ms`, `30s`, `15m`, `2h` or `1d`"
+        ))
+    };
+    duration.map(Some).ok_or_else(wrong)
+}

@@ -1,0 +1,512 @@
+//! A run whose stages do what a test says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_engine::{
+    Answer, BuildError, Engine, HandlerSet, InterviewError, Interviewer, Kinds, Outcome, Question, Registry,
+    Reply, RunError, RunEvent, RunResult, Script, ScriptedOutcome, SharedInterviewer, SharedPipeline,
+    StartError, Status,
+};
+use orchestra_graph::{LoadOptions, Pipeline, load_bytes, render};
+use serde_json::Value;
+
+use crate::check::{answered_gate, check_script};
+use crate::clock::{FakeClock, in_paused_time};
+use crate::coverage::Coverage;
+use crate::error::ScriptError;
+use crate::run::SimulationRun;
+
+/// The name of every simulated run, so that two runs of one simulation are equal to the letter.
+const RUN_ID: &str = "simulation";
+
+/// A run that would wait for ever is ended after this time.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// What names a node of a pipeline: a variant of the module's `Node`; a text where the pipeline was loaded.
+///
+/// ```
+/// use orchestra_testkit::{NodeOf, Simulation};
+/// fn fails_for_good(simulation: Simulation, node: impl NodeOf<str>) -> Simulation {
+///     simulation.outcome(node, ["fail"])
+/// }
+/// let run = fails_for_good(Simulation::load("digraph { start -> build -> exit }")?, "build").run();
+/// assert_eq!(run.path().last(), Some("build"));
+/// # Ok::<(), orchestra_testkit::SimulationError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no node of this pipeline",
+    label = "not a node of it",
+    note = "name the nodes of a compiled pipeline by its own `Node`, such as `Node::Build`; a loaded one has texts"
+)]
+pub trait NodeOf<N: ?Sized> {
+    /// The id in the file.
+    fn id(&self) -> &str;
+}
+
+impl<T: AsRef<str>> NodeOf<str> for T {
+    fn id(&self) -> &str {
+        self.as_ref()
+    }
+}
+
+impl<N: AsRef<str>> NodeOf<N> for N {
+    fn id(&self) -> &str {
+        self.as_ref()
+    }
+}
+
+/// Why a simulation cannot be run.
+///
+/// ```
+/// use orchestra_testkit::{Simulation, SimulationError};
+/// let error = Simulation::load("digraph { start -> biuld; build -> exit }").unwrap_err();
+/// assert!(matches!(error, SimulationError::Invalid { .. }));
+/// assert!(error.to_string().contains("pipeline.dot:1:20"), "{error}");
+///
+/// let simulation = Simulation::load("digraph { start -> build -> exit }")?.outcome("biuld", ["fail"]);
+/// let error = simulation.try_run().unwrap_err();
+/// assert_eq!(error.to_string(), "the pipeline has no node `biuld`; did you mean `build`?");
+/// # Ok::<(), SimulationError>(())
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// The file of the pipeline cannot be read.
+    #[error("cannot read the pipeline `{}`: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The pipeline has errors.
+    #[error("the pipeline is invalid:\n{report}")]
+    Invalid {
+        /// The errors, each with its place.
+        report: String,
+    },
+    /// What is said of stages and gates does not fit the pipeline.
+    #[error("{}", with_help(.0))]
+    Script(#[from] ScriptError),
+    /// The engine cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The run cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The run cannot go on.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The system has no thread or no timer for the run.
+    #[error("the simulation cannot run: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+fn with_help(error: &ScriptError) -> String {
+    match error.help() {
+        Some(help) => format!("{error}; {help}"),
+        None => error.to_string(),
+    }
+}
+
+/// A run of a pipeline whose stages do what a test says, in a time that passes only when nothing else can happen.
+///
+/// A stage that is not named succeeds at once; no model is called, no tool is run, no handler is needed. A human gate
+/// must be answered: silence never approves. Two runs of one simulation are equal in everything, their times included.
+///
+/// The `simulate()` of a compiled pipeline's module makes one whose nodes are the variants of the module's `Node`; for
+/// a pipeline that is loaded, they are texts.
+///
+/// ```
+/// use orchestra_testkit::Simulation;
+/// let text = r#"digraph {
+///     start -> draft -> review
+///     draft  [prompt="Draft it", max_retries=2]
+///     review [shape=hexagon, label="Ship it?"]
+///     review -> exit  [label="[A] Approve"]
+///     review -> draft [label="[F] Fix"]
+/// }"#;
+/// let run = Simulation::load(text)?
+///     .outcome("draft", ["fail", "success"])
+///     .answer("review", "Fix")
+///     .answer("review", "Approve")
+///     .run();
+/// run.assert_success()
+///     .assert_path(["start", "draft", "review", "draft", "review", "exit"]);
+/// assert_eq!(run.error_history().len(), 1);
+/// # Ok::<(), orchestra_testkit::SimulationError>(())
+/// ```
+#[must_use = "a simulation does nothing until it is run"]
+pub struct Simulation<N: ?Sized = str> {
+    pipeline: SharedPipeline,
+    script: Script,
+    /// The nodes that are answered for, which must be gates.
+    gates: Vec<String>,
+    params: BTreeMap<String, Value>,
+    seed: u64,
+    max_time: Option<Duration>,
+    registry: Option<Registry>,
+    interviewer: Option<SharedInterviewer>,
+    nodes: PhantomData<fn(&N)>,
+}
+
+impl Simulation {
+    /// A simulation of any pipeline; nodes are named by texts.
+    ///
+    /// ```
+    /// use orchestra_graph::{Source, load};
+    /// let loaded = load(Source::new("a.dot", "digraph { start -> build -> exit }"), &Default::default());
+    /// let run = orchestra_testkit::Simulation::of(loaded.pipeline().expect("sound")).run();
+    /// assert_eq!(run.path(), &["start", "build", "exit"]);
+    /// ```
+    pub fn of(pipeline: impl Into<SharedPipeline>) -> Simulation {
+        Simulation::new(pipeline.into())
+    }
+
+    /// A simulation of a pipeline in a text.
+    ///
+    /// # Errors
+    /// The pipeline has errors.
+    pub fn load(text: &str) -> Result<Simulation, SimulationError> {
+        Simulation::load_named("pipeline.dot", text.as_bytes())
+    }
+
+    /// A simulation of a pipeline in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the pipeline has errors.
+    pub fn load_file(path: impl AsRef<Path>) -> Result<Simulation, SimulationError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|source| SimulationError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Simulation::load_named(&path.to_string_lossy().replace('\\', "/"), &bytes)
+    }
+
+    fn load_named(name: &str, bytes: &[u8]) -> Result<Simulation, SimulationError> {
+        let loaded = load_bytes(name, bytes, &LoadOptions::default());
+        match loaded.pipeline() {
+            Some(pipeline) => Ok(Simulation::of(pipeline)),
+            None => Err(SimulationError::Invalid {
+                report: render::text(&loaded.report, render::Style::Plain)
+                    .trim_end()
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+impl<N: ?Sized> Simulation<N> {
+    fn new(pipeline: SharedPipeline) -> Simulation<N> {
+        Simulation {
+            pipeline,
+            script: Script::new(),
+            gates: Vec::new(),
+            params: BTreeMap::new(),
+            seed: 0,
+            max_time: None,
+            registry: None,
+            interviewer: None,
+            nodes: PhantomData,
+        }
+    }
+
+    /// Used by generated code.
+    #[doc(hidden)]
+    pub fn compiled(pipeline: &'static Pipeline) -> Simulation<N> {
+        Simulation::new(pipeline.into())
+    }
+
+    /// Says how a stage ends, in turn, and the last again and again; behind what was said before. Each attempt is one
+    /// turn. Words such as `"fail"` will do, and so will a `Status`, an `Outcome`, and the enum of a handler's words.
+    ///
+    /// ```
+    /// use orchestra_engine::Outcome;
+    /// use orchestra_testkit::Simulation;
+    /// let text = "digraph { start -> upload -> exit; upload [prompt=Upload, max_retries=3] }";
+    /// let run = Simulation::load(text)?
+    ///     .outcome("upload", ["fail"])
+    ///     .outcome("upload", [Outcome::fail_terminal("the key is refused")])
+    ///     .run();
+    /// let reasons: Vec<&str> = run.error_history().iter().map(|failed| &*failed.reason).collect();
+    /// assert_eq!(reasons, ["simulated failure", "the key is refused"]);
+    /// # Ok::<(), orchestra_testkit::SimulationError>(())
+    /// ```
+    pub fn outcome(
+        mut self,
+        node: impl NodeOf<N>,
+        outcomes: impl IntoIterator<Item = impl ScriptedOutcome>,
+    ) -> Simulation<N> {
+        self.script = self.script.outcomes(node.id(), outcomes);
+        self
+    }
+
+    /// Says how long the attempts of a stage take, in turn, and the last again and again; without this they take no
+    /// time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orchestra_testkit::Simulation;
+    /// let text = "digraph { start -> train -> exit; train [prompt=Train, timeout=2h, max_retries=1, retry_jitter=false] }";
+    /// let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+    /// let run = Simulation::load(text)?.takes("train", [hours(3), hours(1)]).run();
+    /// run.assert_success();
+    /// assert_eq!(run.error_history()[0].reason, "timed out after 2h");
+    /// assert_eq!(run.duration(), hours(3) + Duration::from_millis(200));
+    /// # Ok::<(), orchestra_testkit::SimulationError>(())
+    /// ```
+    pub fn takes(
+        mut self,
+        node: impl NodeOf<N>,
+        durations: impl IntoIterator<Item = Duration>,
+    ) -> Simulation<N> {
+        self.script = self.script.takes(node.id(), durations);
+        self
+    }
+
+    /// Answers a human gate, behind what was answered before; the last answer is given again and again. The choice is a
+    /// variant of the module's enum for the gate, or a text: a key, a label, a target, or whatever the gate takes.
+    ///
+    /// ```
+    /// use orchestra_engine::{Answer, RunFailure};
+    /// use orchestra_testkit::Simulation;
+    /// let text = r#"digraph {
+    ///     start -> ship
+    ///     ship [shape=hexagon, label="Ship it?"]
+    ///     ship -> exit [label="[Y] Yes"]
+    ///     ship -> stop [label="[N] No"]
+    ///     stop [prompt=Stop, end=fail]
+    /// }"#;
+    /// Simulation::load(text)?.answer("ship", "N").run().assert_path(["start", "ship", "stop"]);
+    /// let skipped = Simulation::load(text)?.answer("ship", Answer::skipped()).run();
+    /// assert!(matches!(skipped.failure(), Some(RunFailure::StageFailed { .. })));
+    /// # Ok::<(), orchestra_testkit::SimulationError>(())
+    /// ```
+    pub fn answer(mut self, gate: impl NodeOf<N>, choice: impl Into<Answer>) -> Simulation<N> {
+        let outcome = match choice.into().reply {
+            Reply::Chosen(choices) => Outcome::success().prefer(choices.join(", ")),
+            Reply::TimedOut => Outcome::custom("timeout"),
+            _ => Outcome::new(Status::Skipped),
+        };
+        self.gates.push(gate.id().to_owned());
+        self.script = self.script.outcomes(gate.id(), [outcome]);
+        self
+    }
+
+    /// Lets a human gate wait until its time is up; a gate without a `timeout` ends the run as paused.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use orchestra_testkit::Simulation;
+    /// let text = r#"digraph {
+    ///     start -> ship
+    ///     ship [shape=hexagon, label="Ship it?", timeout=2d, "human.default_choice"=No]
+    ///     ship -> exit [label="[Y] Yes"]
+    ///     ship -> stop [label="[N] No"]
+    ///     stop [prompt=Stop, end=fail]
+    /// }"#;
+    /// let run = Simulation::load(text)?.unanswered("ship").run();
+    /// run.assert_path(["start", "ship", "stop"]);
+    /// assert_eq!(run.duration(), Duration::from_secs(2 * 86_400));
+    /// # Ok::<(), orchestra_testkit::SimulationError>(())
+    /// ```
+    pub fn unanswered(self, gate: impl NodeOf<N>) -> Simulation<N> {
+        self.answer(gate, Answer::timed_out())
+    }
+
+    /// A whole script, such as [one that was read](crate::read_script), in place of what was said of stages and gates.
+    ///
+    /// ```
+    /// use orchestra_testkit::{Simulation, read_script};
+    /// let simulation = Simulation::load("digraph { start -> build -> exit; build [max_retries=1, prompt=Build] }")?;
+    /// let run = simulation.script(read_script("build: [fail, success]")?).run();
+    /// assert_eq!(run.error_history().len(), 1);
+    /// # Ok::<(), orchestra_testkit::SimulationError>(())
+    /// ```
+    pub fn script(mut self, script: Script) -> Simulation<N> {
+        self.gates.clear();
+        self.script = script;
+        self
+    }
+
+    /// Runs these handlers for real; what is [scripted](Simulation::outcome) stays simulated, and so do models, tools,
+    /// and kinds that these handlers do not cover. A handler that waits for time waits in the simulation's; while it
+    /// waits for anything outside of the program, such as a socket, time may jump ahead.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use orchestra_engine::{Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, StageContext, Words};
+    /// use orchestra_testkit::Simulation;
+    ///
+    /// // What `#[handler("count.lines")]` writes for a function.
+    /// struct CountLines;
+    /// impl Handler for CountLines {
+    ///     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+    ///         Box::pin(async move { Outcome::success().set("lines", stage.context().text("text").lines().count()) })
+    ///     }
+    /// }
+    /// # const COUNT: KindSpec = KindSpec { kind: "count.lines", fields: &[], words: Words::Open };
+    /// # impl HandlerSet for CountLines {
+    /// #     const KINDS: Kinds = Kinds::List(&[COUNT]);
+    /// #     fn register(self, registry: &mut Registry) {
+    /// #         registry.add(COUNT, Arc::new(self));
+    /// #     }
+    /// # }
+    ///
+    /// let text = r#"digraph { start -> write -> count -> exit; write [prompt=Write]; count [type="count.lines"] }"#;
+    /// let run = Simulation::load(text)?
+    ///     .handlers(CountLines)
+    ///     .outcome("write", [Outcome::success().set("text", "one\ntwo")])
+    ///     .run();
+    /// assert_eq!(run.context().get("lines"), Some(&2.into()));
+    /// # Ok::<(), orchestra_testkit::SimulationError>(())
+    /// ```
+    pub fn handlers(mut self, handlers: impl HandlerSet) -> Simulation<N> {
+        handlers.register(self.registry.get_or_insert_default());
+        self
+    }
+
+    /// Who is asked what is not answered beforehand, by gates and by handlers that run for real.
+    pub fn interviewer(mut self, interviewer: impl Interviewer) -> Simulation<N> {
+        self.interviewer = Some(SharedInterviewer::new(interviewer));
+        self
+    }
+
+    /// A value in the context at the start.
+    pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> Simulation<N> {
+        self.params.insert(key.into(), value.into());
+        self
+    }
+
+    /// The seed of every chance in the run, such as the jitter of delays; without one it is 0.
+    pub fn seed(mut self, seed: u64) -> Simulation<N> {
+        self.seed = seed;
+        self
+    }
+
+    /// Fails the run when it takes longer. Without this it may take a year, or for ever where
+    /// [handlers run](Simulation::handlers).
+    pub fn max_time(mut self, limit: Duration) -> Simulation<N> {
+        self.max_time = Some(limit);
+        self
+    }
+
+    /// The coverage of the pipeline by no runs yet.
+    pub fn coverage(&self) -> Coverage {
+        Coverage::of(self.pipeline.clone())
+    }
+
+    /// Runs to the end, which may be a failure or a gate that nobody answered. It may be called anywhere, also from
+    /// within a runtime, and as often as one likes.
+    ///
+    /// # Panics
+    /// The simulation does not fit the pipeline, as in [`try_run`](Simulation::try_run): a test fails then.
+    #[track_caller]
+    #[allow(clippy::panic, reason = "a test fails by panicking")]
+    pub fn run(&self) -> SimulationRun<N> {
+        match self.try_run() {
+            Ok(run) => run,
+            Err(error) => panic!("pipeline `{}`: {error}", self.pipeline.name),
+        }
+    }
+
+    /// Like [`run`](Simulation::run), for what may be wrong.
+    ///
+    /// # Errors
+    /// A node, an outcome word or an answer does not fit the pipeline, or the pipeline needs what the engine lacks.
+    pub fn try_run(&self) -> Result<SimulationRun<N>, SimulationError> {
+        for gate in &self.gates {
+            answered_gate(&self.pipeline, gate)?;
+        }
+        check_script(&self.pipeline, &self.script)?;
+        let script = match self.registry {
+            Some(_) => self.script.clone().run_handlers(),
+            None => self.script.clone(),
+        };
+        let builder = Engine::builder().simulate(script);
+        let builder = match &self.interviewer {
+            Some(interviewer) => builder.interviewer(interviewer.clone()),
+            None => builder.interviewer(Nobody),
+        };
+        let handlers = Handlers(self.registry.clone().unwrap_or_default());
+        let (pipeline, params, seed) = (self.pipeline.clone(), self.params.clone(), self.seed);
+        // Where all is simulated, only a fault waits for ever.
+        let limit = self.max_time.or(self.registry.is_none().then_some(LONGEST));
+        let (result, events) = in_paused_time(|| async move {
+            let engine = builder.clock(FakeClock::new()).build()?;
+            let mut start = engine.start_loaded(pipeline, handlers).run_id(RUN_ID).seed(seed);
+            for (key, value) in params {
+                start = start.param(key, value);
+            }
+            if let Some(limit) = limit {
+                start = start.max_time(limit);
+            }
+            let run = start.await?;
+            let mut stream = run.events();
+            let result = run.wait().await?;
+            let mut events: Vec<RunEvent> = Vec::new();
+            while let Some(event) = stream.recv().await {
+                events.push(Arc::unwrap_or_clone(event));
+            }
+            Ok::<(RunResult, Vec<RunEvent>), SimulationError>((result, events))
+        })??;
+        Ok(SimulationRun::new(result, events))
+    }
+}
+
+impl<N: ?Sized> Clone for Simulation<N> {
+    fn clone(&self) -> Simulation<N> {
+        Simulation {
+            pipeline: self.pipeline.clone(),
+            script: self.script.clone(),
+            gates: self.gates.clone(),
+            params: self.params.clone(),
+            seed: self.seed,
+            max_time: self.max_time,
+            registry: self.registry.clone(),
+            interviewer: self.interviewer.clone(),
+            nodes: PhantomData,
+        }
+    }
+}
+
+impl<N: ?Sized> fmt::Debug for Simulation<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("pipeline", &self.pipeline.name)
+            .field("script", &self.script)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Handlers that several runs share.
+struct Handlers(Registry);
+
+impl HandlerSet for Handlers {
+    const KINDS: Kinds = Kinds::List(&[]);
+
+    fn register(self, registry: &mut Registry) {
+        for kind in self.0.kinds() {
+            if let (Some(spec), Some(handler)) = (self.0.spec(kind), self.0.get(kind)) {
+                registry.add(*spec, handler.clone());
+            }
+        }
+    }
+}
+
+/// Answers nothing, because nobody may approve by silence.
+struct Nobody;
+
+impl Interviewer for Nobody {
+    async fn ask(&self, _: Question) -> Result<Answer, InterviewError> {
+        Err(InterviewError::unavailable(
+            "the simulation has no answer for it; give one by `.answer(..)`, or let its time run out by `.unanswered(..)`",
+        ))
+    }
+}

@@ -1,0 +1,240 @@
+//! A run in words: what happened when, which way was taken, and why.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use orchestra_engine::{EventKind, NodeName, RunEvent, RunResult, TestedCondition};
+use orchestra_graph::{Rule, format_duration};
+
+/// How long the run had been going when something was told.
+pub(crate) fn elapsed(events: &[RunEvent], event: &RunEvent) -> Duration {
+    let began = events.first().map_or(event.time, |first| first.time);
+    Duration::from_millis(event.time.as_millis().saturating_sub(began.as_millis()))
+}
+
+/// How the run went, and how it ended.
+pub(crate) fn told(result: &RunResult, events: &[RunEvent]) -> String {
+    let lines: Vec<(String, String)> = events
+        .iter()
+        .filter_map(|event| Some((format_duration(elapsed(events, event)), line(&event.kind)?)))
+        .collect();
+    let width = lines.iter().map(|(time, _)| time.len()).max().unwrap_or_default();
+    let mut text = "how the run went:".to_owned();
+    for (time, line) in &lines {
+        let _ = write!(text, "\n  {time:>width$}  {line}");
+    }
+    let _ = write!(text, "\nit ended as {}", result.status);
+    if let Some(failure) = &result.failure {
+        let _ = write!(text, ": {failure}");
+    }
+    text
+}
+
+/// Where a run parts from the path that was expected, and why.
+pub(crate) fn other_path(result: &RunResult, events: &[RunEvent], expected: &[String]) -> String {
+    let taken: Vec<&str> = result.path.iter().collect();
+    let both = taken.iter().zip(expected);
+    let common = both.take_while(|(taken, expected)| taken == expected).count();
+    let mut text = format!(
+        "the run took another path\n  expected: {}\n  taken:    {}\n",
+        expected.join(" -> "),
+        taken.join(" -> ")
+    );
+    let named = |node: Option<&str>| node.map_or_else(|| "the end".to_owned(), |node| format!("`{node}`"));
+    let came = named(taken.get(common).copied());
+    let wanted = named(expected.get(common).map(String::as_str));
+    match common.checked_sub(1).and_then(|before| taken.get(before)) {
+        Some(last) => {
+            let _ = writeln!(text, "behind `{last}` came {came} instead of {wanted}");
+            let visit = taken[..common].iter().filter(|node| *node == last).count();
+            for decision in decisions(events, last, visit) {
+                let _ = writeln!(text, "  because {decision}");
+            }
+        }
+        None => {
+            let _ = writeln!(text, "it began with {came} instead of {wanted}");
+        }
+    }
+    text.push_str(&told(result, events));
+    text
+}
+
+/// The decision behind a visit of a node, and that of a goal gate which sends the run back from where it led.
+fn decisions(events: &[RunEvent], node: &str, visit: usize) -> Vec<String> {
+    // The path is that of the run's last life.
+    let restarted = |event: &RunEvent| matches!(event.kind, EventKind::PipelineRestarted { .. });
+    let first = events.iter().rposition(restarted).map_or(0, |at| at + 1);
+    let mut ways = events[first..].iter().filter_map(|event| match &event.kind {
+        EventKind::EdgeSelected {
+            from,
+            to,
+            rule,
+            tested,
+            ..
+        } => Some((from, to, *rule, tested)),
+        _ => None,
+    });
+    let made = |way: &(&NodeName, _, Rule, _)| **way.0 == *node && way.2 != Rule::GoalGate;
+    let Some((from, to, rule, tested)) = ways.by_ref().filter(made).nth(visit.saturating_sub(1)) else {
+        return Vec::new();
+    };
+    let mut said = vec![way(from, to.as_ref(), rule, tested)];
+    if let Some((gate, to, Rule::GoalGate, tested)) = ways.next() {
+        said.push(way(gate, to.as_ref(), Rule::GoalGate, tested));
+    }
+    said
+}
+
+/// A decision in words, with the conditions that were tested for it.
+fn way(from: &NodeName, to: Option<&NodeName>, rule: Rule, tested: &[TestedCondition]) -> String {
+    let to = to.map_or("nowhere", |to| to);
+    let mut text = format!("{from} -> {to} ({})", rule.describe());
+    let conditions: Vec<String> = tested
+        .iter()
+        .map(|tested| {
+            let mut said = format!("`{}` ", tested.condition);
+            if *tested.to != *to {
+                let _ = write!(said, "to {} ", tested.to);
+            }
+            said.push_str(if tested.held { "is true" } else { "is false" });
+            for (key, value) in &tested.values {
+                let _ = write!(said, ", {key} is `{value}`");
+            }
+            said
+        })
+        .collect();
+    if !conditions.is_empty() {
+        let _ = write!(text, ": {}", conditions.join("; "));
+    }
+    text
+}
+
+/// One line of the story; none for what says nothing that another line does not say.
+fn line(kind: &EventKind) -> Option<String> {
+    let within = |branch: &Option<String>| {
+        branch
+            .as_ref()
+            .map_or_else(String::new, |name| format!("[{name}] "))
+    };
+    let again = |visit: u32, attempt: u32| match (visit, attempt) {
+        (1, 1) => String::new(),
+        (visit, 1) => format!(" (visit {visit})"),
+        (1, attempt) => format!(" (attempt {attempt})"),
+        (visit, attempt) => format!(" (visit {visit}, attempt {attempt})"),
+    };
+    Some(match kind {
+        EventKind::StageCompleted {
+            node,
+            branch,
+            visit,
+            attempt,
+            outcome,
+            preferred_label,
+            ..
+        } => {
+            let label = preferred_label.as_ref();
+            let label = label.map_or_else(String::new, |label| format!(", prefers `{label}`"));
+            format!(
+                "{}{node}{}: {outcome}{label}",
+                within(branch),
+                again(*visit, *attempt)
+            )
+        }
+        EventKind::StageFailed {
+            node,
+            branch,
+            visit,
+            attempt,
+            error,
+            ..
+        } => format!(
+            "{}{node}{}: fail, {error}",
+            within(branch),
+            again(*visit, *attempt)
+        ),
+        EventKind::StageRetrying {
+            node,
+            branch,
+            attempt,
+            max_attempts,
+            delay,
+            ..
+        } => format!(
+            "{}{node}: attempt {attempt} of {max_attempts} in {}",
+            within(branch),
+            format_duration(*delay)
+        ),
+        EventKind::StageCancelled {
+            node,
+            branch,
+            visit,
+            attempt,
+            ..
+        } => format!("{}{node}{}: cancelled", within(branch), again(*visit, *attempt)),
+        EventKind::EdgeSelected {
+            branch,
+            from,
+            to,
+            rule,
+            tested,
+        } => format!("{}  {}", within(branch), way(from, to.as_ref(), *rule, tested)),
+        EventKind::ParallelStarted {
+            node,
+            branch,
+            branch_count,
+            ..
+        } => format!("{}{node}: {branch_count} branches", within(branch)),
+        EventKind::ParallelBranchCompleted {
+            branch,
+            status,
+            error,
+            ..
+        } => {
+            let error = error
+                .as_ref()
+                .map_or_else(String::new, |error| format!(", {error}"));
+            format!("[{branch}] {}{error}", status.word())
+        }
+        EventKind::InterviewCompleted {
+            node,
+            branch,
+            answer,
+            answered_by,
+            ..
+        } => format!(
+            "{}{node}: the answer is `{answer}` ({})",
+            within(branch),
+            answered_by.describe()
+        ),
+        EventKind::InterviewTimeout {
+            node,
+            branch,
+            default,
+            ..
+        } => {
+            let default = default.as_ref();
+            let taken = default.map_or_else(
+                || "no default".to_owned(),
+                |label| format!("the default is `{label}`"),
+            );
+            format!("{}{node}: nobody answered in time, {taken}", within(branch))
+        }
+        EventKind::GoalGateUnsatisfied { gate, to, .. } => {
+            format!("the goal gate {gate} is unsatisfied and sends the run to {to}")
+        }
+        EventKind::PipelineRestarted { from, to, restart } => {
+            format!("{from} -> {to} restarts the run, for the {} time", nth(*restart))
+        }
+        EventKind::StageLog { node, message } => format!("{node} says: {message}"),
+        _ => return None,
+    })
+}
+
+fn nth(number: u32) -> String {
+    match (number % 10, number % 100) {
+        (1, rest) if rest != 11 => format!("{number}st"),
+        (2, rest) if rest != 12 => format!("{number}nd"),
+        (3, rest) if rest != 13 => format!("{number}rd"),
+        _ => format!("{number}th"),
+    }
+}
