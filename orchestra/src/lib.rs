@@ -211,11 +211,15 @@ pub use orchestra_macros::handlers;
 ///
 /// The documentation of the module shows the goal, a diagram and a table of the nodes.
 ///
+/// # Children
+/// The files that sub-pipeline nodes and manager loops name are read, checked and compiled in too, each once; a path is
+/// relative to the file that names it. What they need is compared with the same handlers.
+///
 /// # Errors
 /// Every fault of the pipeline is a compile error of its own, with its place in the file, the source line and a way to
 /// mend it; inline, the wrong token itself is underlined. After twenty their number is told. Warnings come as warnings
 /// of the lint `deprecated`, the only one that a macro can raise. The module is there even so, with what was
-/// understood, so that the code around it does not fail as well. Editing the file builds the program anew.
+/// understood, so that the code around it does not fail as well. Editing the file, or a child's, builds the program anew.
 #[cfg(feature = "macros")]
 pub use orchestra_macros::pipeline;
 

@@ -33,6 +33,8 @@ pub(crate) trait Screen: Send + Sync {
     fn open(&self);
     /// Shows text, as it is.
     fn write(&self, text: &str);
+    /// Ends the line if one is begun.
+    fn end_line(&self);
     /// The question is answered or withdrawn.
     fn close(&self);
 }
@@ -91,7 +93,10 @@ impl Console {
         let mut text = String::new();
         if let Some(deadline) = deadline {
             let left = deadline.saturating_duration_since(Instant::now());
-            let left = time(Duration::from_secs(left.as_secs_f64().ceil() as u64));
+            let left = match left.as_secs_f64().ceil() as u64 {
+                seconds @ ..60 => format!("{seconds} s"),
+                seconds => time(Duration::from_secs(seconds)),
+            };
             let then = question.default.as_ref().map_or_else(String::new, |default| {
                 let option = question.options.iter().find(|option| option.key == *default);
                 let shown = option.map_or_else(|| default.clone(), ToString::to_string);
@@ -211,7 +216,7 @@ impl<'s> Shown<'s> {
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
         if self.waiting {
-            self.write("\n");
+            self.screen.end_line();
         }
         self.screen.close();
     }

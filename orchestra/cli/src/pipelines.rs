@@ -1,10 +1,14 @@
 //! Where a pipeline named on the command line comes from: a file, or the program itself.
 
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use orchestra_graph::{
-    LoadOptions, Loaded, Report, ShapeFallback, Source, Transform, did_you_mean, load, load_bytes,
+    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, ShapeFallback, Source, Transform,
+    did_you_mean, load, load_bytes,
 };
 
 use crate::Entry;
@@ -46,7 +50,7 @@ impl Pipelines {
         )
     }
 
-    fn load_with(&self, name: &str, lints: &Lints, options: LoadOptions) -> Result<Loaded, CliError> {
+    fn load_with(&self, name: &str, lints: &Lints, options: LoadOptions<'_>) -> Result<Loaded, CliError> {
         let known = orchestra_graph::rules().iter().map(|rule| rule.code);
         for code in lints.deny.iter().chain(&lints.allow) {
             if code != "warnings" && !known.clone().any(|rule| rule == code) {
@@ -57,26 +61,29 @@ impl Pipelines {
                 });
             }
         }
+        let entry = self.entry(name).map(Entry::pipeline);
+        let compiled = Compiled::of(entry);
+        let children: &dyn ChildReader = if entry.is_some() { &compiled } else { &Disk };
         let options = LoadOptions {
             deny: lints.deny.clone(),
             allow: lints.allow.clone(),
+            children: Some(children),
             ..options
         };
-        if let Some(entry) = self.entry(name) {
-            let pipeline = entry.pipeline();
+        if let Some(pipeline) = entry {
             return Ok(load(
                 Source::new(pipeline.file.as_ref(), pipeline.source.as_ref()),
                 &options,
             ));
         }
         let shown = name.replace('\\', "/");
-        match std::fs::read(name) {
+        match fs::read(name) {
             Ok(bytes) => Ok(load_bytes(&shown, &bytes, &options)),
             Err(error) => Err(self.unreadable(name, &error)),
         }
     }
 
-    fn unreadable(&self, name: &str, error: &std::io::Error) -> CliError {
+    fn unreadable(&self, name: &str, error: &io::Error) -> CliError {
         let fault = CliError::usage("unreadable_file", format!("cannot read `{name}`: {error}"));
         let names: Vec<&str> = self.entries.iter().map(Entry::name).collect();
         if let Some(near) = did_you_mean(name, names.iter().copied()) {
@@ -90,7 +97,7 @@ impl Pipelines {
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        let siblings: Vec<String> = std::fs::read_dir(folder)
+        let siblings: Vec<String> = fs::read_dir(folder)
             .map(|entries| {
                 entries
                     .flatten()
@@ -106,6 +113,63 @@ impl Pipelines {
             Some(near) => fault.help(format!("did you mean `{}`?", folder.join(near).display())),
             None => fault,
         }
+    }
+}
+
+/// Reads the children of a file, beside it on the disk.
+struct Disk;
+
+impl ChildReader for Disk {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+        let fault = |error: io::Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFault::Missing,
+            _ => ReadFault::Other(error.to_string()),
+        };
+        let metadata = fs::metadata(path).map_err(fault)?;
+        // A pipe or a device may never end.
+        if !metadata.is_file() {
+            return Err(ReadFault::Other("it is not a file".to_owned()));
+        }
+        if metadata.len() > limit {
+            return Err(ReadFault::TooLong(metadata.len()));
+        }
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(fault)?;
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(fault)?;
+        Ok(bytes)
+    }
+}
+
+/// Reads the children of a compiled pipeline, which are compiled into the program with it.
+struct Compiled(HashMap<String, &'static str>);
+
+impl Compiled {
+    fn of(pipeline: Option<&'static Pipeline>) -> Compiled {
+        let mut texts = HashMap::new();
+        let mut ahead: Vec<&'static Pipeline> = pipeline.into_iter().collect();
+        while let Some(pipeline) = ahead.pop() {
+            if texts
+                .insert(pipeline.file.to_string(), &*pipeline.source)
+                .is_none()
+            {
+                ahead.extend(pipeline.children.iter().map(|child| &*child.pipeline));
+            }
+        }
+        Compiled(texts)
+    }
+}
+
+impl ChildReader for Compiled {
+    fn read(&self, path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+        let text = self.0.get(path).ok_or(ReadFault::Missing)?;
+        Ok(text.as_bytes().to_vec())
+    }
+}
+
+/// Prints the diagnostics of a pipeline and of its children in a format.
+pub(crate) fn print_reports(terminal: &Terminal, loaded: &Loaded, format: Format) {
+    for report in loaded.reports() {
+        print_report(terminal, report, format);
     }
 }
 
@@ -129,5 +193,57 @@ pub(crate) fn print_report(terminal: &Terminal, report: &Report, format: Format)
             terminal.say(orchestra_graph::render::text(report, style).trim_end());
             terminal.say("");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use orchestra_engine::{Binding, Builtin};
+
+    use super::*;
+
+    static RELEASE: LazyLock<Pipeline> = LazyLock::new(|| {
+        let node = |file: &str| {
+            format!(
+                "digraph {{ start -> a -> exit; a [shape=folder, label=A, subpipeline.file=\"{file}\"] }}"
+            )
+        };
+        let files = |path: &str, _: u64| match path {
+            "flows/parts/lint.dot" => Ok(node("../check.dot").into_bytes()),
+            "flows/check.dot" => Ok(b"digraph check { start -> exit }".to_vec()),
+            _ => Err(ReadFault::Missing),
+        };
+        let options = LoadOptions {
+            children: Some(&files),
+            ..LoadOptions::default()
+        };
+        let release = Source::new("flows/release.dot", node("parts/lint.dot"));
+        load(release, &options).pipeline().expect("sound")
+    });
+
+    #[derive(Clone)]
+    struct Release;
+
+    impl Binding<Builtin> for Release {
+        fn pipeline(&self) -> &'static Pipeline {
+            &RELEASE
+        }
+    }
+
+    #[test]
+    fn the_children_of_a_compiled_pipeline_are_read_from_the_program() {
+        let pipelines = Pipelines {
+            entries: vec![Entry::with_default("release", Release)],
+        };
+        let loaded = pipelines.load("release", &Lints::default()).expect("it is there");
+        let files: Vec<&str> = loaded.reports().map(|report| report.source.name()).collect();
+        assert_eq!(
+            files,
+            ["flows/release.dot", "flows/parts/lint.dot", "flows/check.dot"]
+        );
+        let pipeline = loaded.pipeline().expect("sound");
+        assert_eq!(pipeline.children[0].pipeline.children[0].pipeline.name, "check");
     }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, Status, TestedCondition};
+use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition};
 
 use crate::console::Screen;
 use crate::terminal::{Paint, Terminal};
@@ -32,8 +32,13 @@ impl Screen for Shown {
     }
 
     fn write(&self, text: &str) {
-        let progress = self.progress();
+        let mut progress = self.progress();
+        progress.begun = !text.ends_with('\n');
         progress.terminal.write(text);
+    }
+
+    fn end_line(&self) {
+        self.progress().end_line();
     }
 
     fn close(&self) {
@@ -41,12 +46,32 @@ impl Screen for Shown {
     }
 }
 
+/// What a stage does before it is tried again.
+const WAITS: &str = " waits";
+
+/// What a human gate does.
+const ASKS: &str = " asks";
+
+/// A stage that is under way.
+struct Running {
+    name: String,
+    /// What it is doing, where that is not its work.
+    doing: &'static str,
+    since: Instant,
+}
+
 /// The lines of a run.
 pub(crate) struct Progress {
     terminal: Terminal,
     live: bool,
     shown: bool,
-    running: Option<(String, Instant)>,
+    running: Vec<Running>,
+    /// The run that was started; others are those of its children.
+    run: Option<RunId>,
+    /// What stands before the stages of the child that is told about now.
+    inside: String,
+    /// Whether the cursor stands behind a prompt.
+    begun: bool,
     /// The lines that wait for the answer to a question; `None` where none is open.
     held: Option<Vec<String>>,
 }
@@ -58,7 +83,10 @@ impl Progress {
             terminal,
             live,
             shown: false,
-            running: None,
+            running: Vec::new(),
+            run: None,
+            inside: String::new(),
+            begun: false,
             held: None,
         }
     }
@@ -71,6 +99,8 @@ impl Progress {
 
     /// Shows what was kept back.
     fn release(&mut self) {
+        // Whoever typed the answer ended the line too.
+        self.begun = false;
         for line in self.held.take().unwrap_or_default() {
             self.terminal.progress(&line);
         }
@@ -78,6 +108,8 @@ impl Progress {
 
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &RunEvent) {
+        let run = self.run.get_or_insert_with(|| event.run.clone());
+        self.inside = inside(run, &event.run);
         match &event.kind {
             EventKind::PipelineStarted { name, goal } => {
                 let goal = if goal.is_empty() {
@@ -85,14 +117,15 @@ impl Progress {
                 } else {
                     format!(": {goal}")
                 };
-                self.line(&format!("{}{goal}", self.terminal.paint(Paint::Bold, name)));
+                let name = self.terminal.paint(Paint::Bold, name);
+                self.line(&format!("{}{name}{goal}", self.inside));
             }
-            EventKind::StageStarted { node, .. } => {
-                self.running = Some((node.to_string(), Instant::now()));
-                self.tick();
+            EventKind::StageStarted { node, branch, .. } => {
+                self.begins(named(branch.as_deref(), node), "");
             }
             EventKind::StageCompleted {
                 node,
+                branch,
                 visit,
                 attempt,
                 outcome,
@@ -106,10 +139,12 @@ impl Progress {
                     outcome.word()
                 };
                 let mark = self.terminal.paint(Paint::Good, &format!("{word:>6}"));
-                self.stage(&mark, node, *visit, *attempt, *duration, notes.as_deref());
+                let name = named(branch.as_deref(), node);
+                self.ends(&mark, &name, (*visit, *attempt), *duration, notes.as_deref());
             }
             EventKind::StageFailed {
                 node,
+                branch,
                 visit,
                 attempt,
                 error,
@@ -119,9 +154,94 @@ impl Progress {
             } => {
                 let word = if *will_retry { " again" } else { "failed" };
                 let mark = self.terminal.paint(Paint::Bad, word);
-                self.stage(&mark, node, *visit, *attempt, *duration, Some(error));
+                let name = named(branch.as_deref(), node);
+                self.ends(&mark, &name, (*visit, *attempt), *duration, Some(error));
+            }
+            EventKind::StageRetrying {
+                node,
+                branch,
+                attempt,
+                max_attempts,
+                delay,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                let delay = time(*delay);
+                self.note(&format!(
+                    "{name} again in {delay}, attempt {attempt} of {max_attempts}"
+                ));
+                self.begins(name, WAITS);
+            }
+            EventKind::StageCancelled {
+                node,
+                branch,
+                visit,
+                attempt,
+                duration,
+                ..
+            } => {
+                let mark = self.terminal.paint(Paint::Warn, "   cut");
+                let name = named(branch.as_deref(), node);
+                // What ends a question tells itself why.
+                if self.over(&name) == Some(ASKS) {
+                    return;
+                }
+                self.ends(&mark, &name, (*visit, *attempt), *duration, None);
+            }
+            EventKind::ParallelStarted {
+                node,
+                branch,
+                branch_count,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                // Its branches tell how it goes.
+                self.over(&name);
+                let noun = if *branch_count == 1 { "branch" } else { "branches" };
+                self.note(&format!("{name}: {branch_count} {noun}"));
+            }
+            EventKind::ParallelBranchCompleted {
+                branch,
+                success: false,
+                status,
+                error,
+                ..
+            } => {
+                let why = error
+                    .as_deref()
+                    .map_or_else(String::new, |error| format!(": {}", one_line(error)));
+                self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
+            }
+            EventKind::InterviewStarted { node, branch, .. } => {
+                self.begins(named(branch.as_deref(), node), ASKS);
+            }
+            EventKind::InterviewTimeout {
+                node,
+                branch,
+                default,
+                duration,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                let then = match default {
+                    Some(default) => format!("the default `{}` is taken", one_line(default)),
+                    None => "there is no default".to_owned(),
+                };
+                self.note(&format!(
+                    "{name}: nobody answered within {}, {then}",
+                    time(*duration)
+                ));
+            }
+            EventKind::GoalGateUnsatisfied { gate, .. } => {
+                self.note(&format!("the goal gate `{gate}` is not satisfied"));
+            }
+            EventKind::PipelineRestarted { from, to, restart } => {
+                let inside = &self.inside;
+                self.running.retain(|running| !running.name.starts_with(inside));
+                self.note(&format!("`{from}` restarts the run at `{to}`, restart {restart}"));
             }
             EventKind::EdgeSelected {
+                branch,
                 to: Some(to),
                 rule,
                 tested,
@@ -134,32 +254,42 @@ impl Progress {
                         || rule.describe().to_owned(),
                         |tested| format!("{}{}", tested.condition, values(tested)),
                     );
-                self.line(
-                    &self
-                        .terminal
-                        .paint(Paint::Dim, &format!("        -> {to} ({why})")),
-                );
+                let branch = branch
+                    .as_deref()
+                    .map_or_else(String::new, |branch| bracketed(branch) + " ");
+                self.note(&format!("{branch}-> {to} ({why})"));
             }
-            EventKind::StageLog { node, message } => {
-                self.line(&format!(
-                    "        {}",
-                    self.terminal.paint(Paint::Dim, &format!("{node}: {message}"))
-                ));
-            }
+            EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
             _ => {}
         }
     }
 
-    fn stage(
+    fn begins(&mut self, name: String, doing: &'static str) {
+        self.over(&name);
+        self.running.push(Running {
+            name: format!("{}{name}", self.inside),
+            doing,
+            since: Instant::now(),
+        });
+        self.tick();
+    }
+
+    /// Takes a stage off the live line; says what it was doing.
+    fn over(&mut self, name: &str) -> Option<&'static str> {
+        let is = |running: &Running| running.name.strip_prefix(&*self.inside) == Some(name);
+        let at = self.running.iter().position(is)?;
+        Some(self.running.remove(at).doing)
+    }
+
+    fn ends(
         &mut self,
         mark: &str,
-        node: &str,
-        visit: u32,
-        attempt: u32,
+        name: &str,
+        (visit, attempt): (u32, u32),
         took: Duration,
         notes: Option<&str>,
     ) {
-        self.running = None;
+        self.over(name);
         let mut again = String::new();
         if visit > 1 {
             again.push_str(&format!(", visit {visit}"));
@@ -167,7 +297,7 @@ impl Progress {
         if attempt > 1 {
             again.push_str(&format!(", attempt {attempt}"));
         }
-        let name = format!("{node}{again}");
+        let name = format!("{}{name}{again}", self.inside);
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(
             "{mark} {name:<24} {:>8}{}",
@@ -176,27 +306,40 @@ impl Progress {
         ));
     }
 
+    /// A line beneath that of a stage.
+    fn note(&mut self, text: &str) {
+        let text = self.terminal.paint(Paint::Dim, &format!("{}{text}", self.inside));
+        self.line(&format!("        {text}"));
+    }
+
     fn line(&mut self, text: &str) {
         let text = text.trim_end();
         match &mut self.held {
             Some(held) => held.push(text.to_owned()),
             None => {
                 self.clear();
+                self.end_line();
                 self.terminal.progress(text);
             }
         }
     }
 
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.begun) {
+            self.terminal.write("\n");
+        }
+    }
+
     /// Renews the live line; called at least once a second.
     pub(crate) fn tick(&mut self) {
-        let live = self.live && self.held.is_none();
-        let Some((node, since)) = self.running.as_ref().filter(|_| live) else {
+        if !self.live || self.held.is_some() || self.running.is_empty() {
             return;
-        };
-        let text = format!(
-            "   ... {node:<24} {:>8}",
-            time(Duration::from_secs(since.elapsed().as_secs()))
-        );
+        }
+        let stages = self.running.iter().map(|running| {
+            let since = time(Duration::from_secs(running.since.elapsed().as_secs()));
+            format!("{}{} {since}", running.name, running.doing)
+        });
+        let text = live(&stages.collect::<Vec<_>>());
         self.terminal.write(&format!("\r\x1b[2K{text}"));
         self.shown = true;
     }
@@ -207,6 +350,52 @@ impl Progress {
             self.terminal.write("\r\x1b[2K");
         }
     }
+}
+
+/// The stages that are under way, in a line that no usual terminal breaks.
+fn live(stages: &[String]) -> String {
+    const WIDTH: usize = 78;
+    let mut line = "   ...".to_owned();
+    let mut taken = line.len();
+    for (at, stage) in stages.iter().enumerate() {
+        let more = stages.len() - at;
+        // Room for the number of those that do not fit.
+        let room = (WIDTH - " +9999".len()).saturating_sub(taken);
+        let length = stage.chars().count() + 2;
+        if at > 0 && length > room {
+            line.push_str(&format!(" +{more}"));
+            break;
+        }
+        line.push_str(if at > 0 { ", " } else { " " });
+        line.extend(stage.chars().take(room));
+        taken += length;
+    }
+    line
+}
+
+/// What tells a child of the run from the run itself: `nightly-supervise-1` is `supervise-1` inside `nightly`.
+fn inside(run: &RunId, of: &RunId) -> String {
+    if run == of {
+        return String::new();
+    }
+    let rest = of.strip_prefix(&**run).and_then(|rest| rest.strip_prefix('-'));
+    format!("{} > ", rest.unwrap_or(of))
+}
+
+/// A stage with the branch that it runs in; the stage that its branch is named after needs no name of its own.
+fn named(branch: Option<&str>, node: &str) -> String {
+    match branch {
+        Some(branch) if branch.rsplit(':').next() == Some(node) => bracketed(branch),
+        Some(branch) => format!("{} {node}", bracketed(branch)),
+        None => node.to_owned(),
+    }
+}
+
+/// A branch such as `fan#1:left/inner#1:a` as `[left/a]`.
+fn bracketed(branch: &str) -> String {
+    let steps = branch.split('/');
+    let names = steps.map(|step| step.split_once(':').map_or(step, |(_, name)| name));
+    format!("[{}]", names.collect::<Vec<_>>().join("/"))
 }
 
 /// The values that a condition saw, where it does not say them itself.
@@ -249,5 +438,43 @@ pub(crate) fn time(duration: Duration) -> String {
         0..1_000 => format!("{} ms", duration.as_millis()),
         1_000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
         _ => format!("{}:{:02} min", duration.as_secs() / 60, duration.as_secs() % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_line_names_what_fits_and_counts_the_rest() {
+        let stages = |count: usize| -> Vec<String> {
+            (0..count).map(|at| format!("[branch{at}] lint 3.0 s")).collect()
+        };
+        assert_eq!(
+            live(&stages(2)),
+            "   ... [branch0] lint 3.0 s, [branch1] lint 3.0 s"
+        );
+        let many = live(&stages(30));
+        assert!(
+            many.ends_with("[branch1] lint 3.0 s, [branch2] lint 3.0 s +27"),
+            "{many}"
+        );
+        let long = live(&["x".repeat(300), "y".to_owned()]);
+        assert!(long.chars().count() <= 78 && long.ends_with(" +1"), "{long}");
+    }
+
+    #[test]
+    fn a_child_is_named_by_what_it_adds_to_the_name_of_the_run() {
+        let id = |id: &str| RunId::new(id).unwrap();
+        assert_eq!(inside(&id("nightly"), &id("nightly")), "");
+        assert_eq!(inside(&id("nightly"), &id("nightly-watch-1")), "watch-1 > ");
+        assert_eq!(inside(&id("nightly"), &id("other")), "other > ");
+    }
+
+    #[test]
+    fn a_branch_is_named_without_the_blocks_around_it() {
+        assert_eq!(named(Some("fan#1:left/inner#2.3:a~2"), "lint"), "[left/a~2] lint");
+        assert_eq!(named(Some("fan#1:lint"), "lint"), "[lint]");
+        assert_eq!(named(None, "lint"), "lint");
     }
 }

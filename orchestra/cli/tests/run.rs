@@ -90,23 +90,6 @@ fn model_stages_without_a_model_are_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_part_that_this_version_lacks_is_refused_by_name() {
-    let place = Place::new();
-    place.write(
-        "a.dot",
-        "digraph a { start -> gate; gate [shape=hexagon, label=\"Ship?\"]; gate -> exit [label=\"[Y] Yes\"]; \
-         gate -> stop [label=\"[N] No\"]; stop [shape=parallelogram, tool_command=\"true\", end=\"fail\"] }",
-    );
-    let run = place.call(&["run", "a.dot"]);
-    assert_ne!(run.code, 0);
-    assert!(
-        run.stderr.contains("gate") && run.stderr.contains("wait.human"),
-        "{}",
-        run.stderr
-    );
-}
-
-#[test]
 fn json_events_come_in_order_and_the_result_comes_last() {
     let place = Place::new();
     place.write("a.dot", tools(false));
@@ -337,22 +320,4 @@ fn a_scripted_word_that_a_node_does_not_declare_is_refused() {
         .call(&["run", "a.dot", "--simulate", "--outcome", "lint=dirtyy"])
         .exits(2);
     assert!(run.stderr.contains("did you mean `dirty`?"), "{}", run.stderr);
-}
-
-#[test]
-fn what_this_version_does_not_do_is_refused_and_never_ignored() {
-    let place = Place::new();
-    for attribute in ["max_retries=2", "goal_gate=true", "retry_policy=standard"] {
-        place.write(
-            "a.dot",
-            format!("digraph a {{ start -> t -> exit; t [shape=parallelogram, tool_command=\"true\", {attribute}] }}"),
-        );
-        let run = place.call(&["run", "a.dot"]).exits(3);
-        let name = attribute.split('=').next().unwrap();
-        assert!(
-            run.stderr.contains("a.dot:1:33") && run.stderr.contains(name),
-            "{}",
-            run.stderr
-        );
-    }
 }

@@ -11,6 +11,7 @@
 
 mod attributes;
 mod bind;
+mod children;
 mod code;
 mod docs;
 mod handler;
@@ -30,7 +31,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proc_macro2::{Span, TokenStream};
 
-pub use reader::{ReadFault, Reader};
+pub use orchestra_graph::ReadFault;
+pub use reader::Reader;
 
 /// Expands `pipeline!`.
 pub fn expand_pipeline(input: TokenStream, reader: &dyn Reader) -> TokenStream {

@@ -15,6 +15,10 @@ pub(crate) struct Module<'m> {
     pub(crate) source: String,
     /// The code of `NEEDS`.
     pub(crate) needs: String,
+    /// The paths of the children's tables, as seen from the module's own.
+    pub(crate) tables: Vec<String>,
+    /// The code of the children.
+    pub(crate) children: String,
 }
 
 /// Writes everything between the braces of the module, which has `__orchestra` in scope.
@@ -39,7 +43,8 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     node_enum(&mut code, &variants);
     nodes(&mut code, pipeline, &variants);
     gates(&mut code, pipeline, &variants);
-    table::write(&mut code, pipeline);
+    table::write(&mut code, pipeline, &module.tables);
+    code.push(&module.children);
     code.text
 }
 

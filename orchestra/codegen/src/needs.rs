@@ -11,8 +11,14 @@ pub(crate) fn is_custom(kind: &str) -> bool {
     !kind::BUILT_IN.contains(&kind)
 }
 
-/// Writes the expression; `start` is where `SOURCE` begins in the analysed text.
-pub(crate) fn write(pipeline: &Pipeline, analysis: &Analysis<'_>, start: usize) -> String {
+/// Writes the expression; `start` is where `SOURCE` begins in the analysed text, `children` the paths of the children's
+/// needs.
+pub(crate) fn write(
+    pipeline: &Pipeline,
+    analysis: &Analysis<'_>,
+    start: usize,
+    children: &[String],
+) -> String {
     let needs = Needs::of(pipeline, is_custom);
     let places = Places { analysis, start };
     let mut code = Code::default();
@@ -73,6 +79,10 @@ pub(crate) fn write(pipeline: &Pipeline, analysis: &Analysis<'_>, start: usize) 
             .push(",place:");
         places.write(&mut code, places.word(*edge, &need.words));
         code.push("},");
+    }
+    code.push("],children:&[");
+    for child in children {
+        code.push(child).push(",");
     }
     code.push("]}}");
     code.text

@@ -5,16 +5,17 @@ use std::str::FromStr;
 
 use orchestra_graph::table::{End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
 use orchestra_graph::{
-    Analysis, Limits, LoadOptions, Loaded, NodeIndex, Severity, did_you_mean, load_bytes, rules,
+    Analysis, Limits, LoadOptions, Loaded, NodeIndex, ReadFault, Severity, did_you_mean, load_bytes, rules,
 };
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{LitStr, Type, Visibility};
 
+use crate::children::Family;
 use crate::code::Code;
 use crate::inline::Inline;
 use crate::invocation::{Declared, Invocation, Options, Text};
-use crate::reader::{ReadFault, Reader, relative, tidy};
+use crate::reader::{Children, Reader, relative, tidy};
 use crate::{docs, krate, module, names, needs, report};
 
 /// Expands an invocation of `pipeline!`.
@@ -77,18 +78,26 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
         Text::Inline(tokens) => inline(tokens.clone(), reader),
     };
     faults.extend(unknown_codes(&declared.options));
+    let children = Children(reader);
     let mut options = LoadOptions {
         allow: declared.options.allow.iter().map(Ident::to_string).collect(),
         deny: declared.options.deny.iter().map(Ident::to_string).collect(),
+        children: Some(&children),
         ..LoadOptions::default()
     };
     // An inline text has as many lines before it as its file; they do not count towards the limit.
     options.limits.bytes += found.start;
     let loaded = load_bytes(&found.name, &found.bytes, &options);
+    let family = Family::of(&loaded);
     if !missing {
-        faults.extend(reported(&loaded, &found.origin));
+        faults.extend(reported(&loaded, |span| found.origin.spans(span)));
+        // A child has no token of its own; its faults point at what names it in the program.
+        for member in family.members() {
+            let named = found.origin.spans(member.named);
+            faults.extend(reported(&member.child.loaded, |_| named));
+        }
     }
-    let generated = generate(&declared, &found, &loaded);
+    let generated = generate(&declared, &found, &loaded, &family);
     quote! { #faults #generated }
 }
 
@@ -111,7 +120,7 @@ fn unknown_codes(options: &Options) -> TokenStream {
 }
 
 /// Errors and warnings, the first ones of each in full and then their number.
-fn reported(loaded: &Loaded, origin: &Origin) -> TokenStream {
+fn reported(loaded: &Loaded, spans: impl Fn(orchestra_graph::Span) -> (Span, Span)) -> TokenStream {
     let mut tokens = TokenStream::new();
     let mut rest = [0usize; 2];
     let mut shown = [0usize; 2];
@@ -127,13 +136,13 @@ fn reported(loaded: &Loaded, origin: &Origin) -> TokenStream {
         }
         shown[kind] += 1;
         let text = report::text(&loaded.source, fault);
-        let spans = origin.spans(fault.span);
+        let place = spans(fault.span);
         tokens.extend(match kind {
-            0 => report::error(&text, spans),
-            _ => report::warning(fault.code, &text, spans.0),
+            0 => report::error(&text, place),
+            _ => report::warning(fault.code, &text, place.0),
         });
     }
-    let place = origin.spans(loaded.graph.span);
+    let place = spans(loaded.graph.span);
     if rest[0] > 0 {
         let text = format!("{}: ... and {} more errors", loaded.source.name(), rest[0]);
         tokens.extend(report::error(&text, place));
@@ -172,7 +181,7 @@ fn file(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<Found, (St
 }
 
 /// The code that includes a file; the path of the package is filled in by the compiler of the program.
-fn include(name: &str) -> String {
+pub(crate) fn include(name: &str) -> String {
     let mut code = Code::default();
     code.push("::core::include_str!(::core::concat!(::core::env!(\"CARGO_MANIFEST_DIR\"),\"/\",");
     code.string(name).push("))");
@@ -234,17 +243,17 @@ fn inline(tokens: TokenStream, reader: &dyn Reader) -> Found {
 }
 
 /// Writes the module of what was understood, even where that is not all.
-fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream {
+fn generate(declared: &Declared, found: &Found, loaded: &Loaded, family: &Family<'_>) -> TokenStream {
     let analysis = Analysis::new(&loaded.graph, &loaded.source);
     let sound = !loaded.report.has_errors();
-    let pipeline = match Pipeline::of(&analysis) {
-        Some(pipeline) => pipeline,
-        None => sketch(&analysis),
-    };
+    let understood = || Pipeline::of(&analysis).unwrap_or_else(|| sketch(&analysis));
+    let pipeline = loaded.pipeline().unwrap_or_else(understood);
     let written = module::write(&module::Module {
         pipeline: &pipeline,
         source: found.source.clone().unwrap_or_else(|| "\"\"".to_owned()),
-        needs: needs::write(&pipeline, &analysis, found.start),
+        needs: needs::write(&pipeline, &analysis, found.start, &family.needs()),
+        tables: family.tables(loaded, "super::__children::"),
+        children: family.write(),
     });
     let place = match &declared.text {
         Text::File(literal) => literal.span(),
@@ -265,7 +274,8 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
     let diagram = sound.then(|| docs::diagram(&loaded.graph)).flatten();
     let docs = docs::of(&pipeline, diagram);
     let inside = krate::inside_module(declared.options.krate.as_ref());
-    let binding = binding(declared, &name, &pipeline, sound);
+    let custom = uses_custom(&pipeline) || family.pipelines().any(uses_custom);
+    let binding = binding(declared, &name, custom, sound);
     quote! {
         #(#attributes)*
         #[doc = #docs]
@@ -278,8 +288,13 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded) -> TokenStream 
     }
 }
 
+/// Whether a pipeline needs handlers that are not built in.
+fn uses_custom(pipeline: &Pipeline) -> bool {
+    pipeline.kinds.iter().any(|kind| needs::is_custom(kind))
+}
+
 /// Binds the module to its handlers and has the two compared, or to the built-in ones where these are enough.
-fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) -> TokenStream {
+fn binding(declared: &Declared, name: &Ident, custom: bool, sound: bool) -> TokenStream {
     let krate = krate::path(declared.options.krate.as_ref());
     let bound = |handlers: TokenStream| {
         quote! {
@@ -292,9 +307,7 @@ fn binding(declared: &Declared, name: &Ident, pipeline: &Pipeline, sound: bool) 
             let bound = bound(handlers.to_token_stream());
             quote! { #bound #check }
         }
-        None if !pipeline.kinds.iter().any(|kind| needs::is_custom(kind)) => {
-            bound(quote!(#krate::__private::Builtin))
-        }
+        None if !custom => bound(quote!(#krate::__private::Builtin)),
         None => TokenStream::new(),
     }
 }

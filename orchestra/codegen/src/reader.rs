@@ -2,43 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use orchestra_graph::{ChildReader, ReadFault};
 use proc_macro2::Span;
-
-/// Why a [`Reader`] could not read a file.
-///
-/// ```
-/// use orchestra_codegen::{ReadFault, Reader, expand_pipeline};
-/// use std::path::{Path, PathBuf};
-///
-/// struct Empty;
-/// impl Reader for Empty {
-/// #     fn manifest(&self) -> PathBuf {
-/// #         PathBuf::from("/package")
-/// #     }
-/// #     fn source_file(&self, _: proc_macro2::Span) -> Option<PathBuf> {
-/// #         None
-/// #     }
-///     fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadFault> {
-///         Err(ReadFault::Missing)
-///     }
-/// #     fn list(&self, _: &Path) -> Vec<String> {
-/// #         vec!["release.dot".to_owned()]
-/// #     }
-/// }
-///
-/// let input = r#"pub mod release = "relase.dot";"#.parse().expect("it lexes");
-/// let tokens = expand_pipeline(input, &Empty).to_string();
-/// assert!(tokens.contains("compile_error") && tokens.contains("release.dot"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadFault {
-    /// There is no such file.
-    Missing,
-    /// It is longer than the limit; its length in bytes.
-    TooLong(u64),
-    /// Anything else, in the words of the system.
-    Other(String),
-}
 
 /// What a macro may know of the world: files, and where the invocation stands.
 ///
@@ -83,6 +48,15 @@ pub trait Reader {
 
     /// The names of the files in a folder, for suggestions; empty where it cannot be read.
     fn list(&self, folder: &Path) -> Vec<String>;
+}
+
+/// Reads child pipelines, whose paths are as seen from the package.
+pub(crate) struct Children<'r>(pub(crate) &'r dyn Reader);
+
+impl ChildReader for Children<'_> {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+        self.0.read(&tidy(&self.0.manifest().join(path)), limit)
+    }
 }
 
 /// A path without `.` and, where it can be told from the text alone, without `..`.

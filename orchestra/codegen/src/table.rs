@@ -38,16 +38,16 @@ fn list(code: &mut Code, name: &str, row: &str, plain: &str, count: usize, rows:
         .push(");");
 }
 
-/// Writes the private module that holds the table.
-pub(crate) fn write(code: &mut Code, pipeline: &Pipeline) {
+/// Writes the module that holds the table; `tables` are the paths of its children's, as seen from there.
+pub(crate) fn write(code: &mut Code, pipeline: &Pipeline, tables: &[String]) {
     code.push("mod __table{use super::__orchestra::__private::*;");
     texts(code, "KINDS", &pipeline.kinds);
     nodes(code, pipeline);
     edges(code, pipeline);
     attributes(code, pipeline);
     conditions(code, pipeline);
-    children(code, pipeline);
-    code.push("pub(super)static TABLE:Pipeline=pipeline(");
+    children(code, pipeline, tables);
+    code.push("pub static TABLE:Pipeline=pipeline(");
     code.string(&pipeline.name).push(",").string(&pipeline.file);
     let settings = &pipeline.settings;
     code.push(",super::SOURCE,settings(")
@@ -68,14 +68,15 @@ pub(crate) fn write(code: &mut Code, pipeline: &Pipeline) {
         .push("&CHILDREN);}");
 }
 
-fn children(code: &mut Code, pipeline: &Pipeline) {
+fn children(code: &mut Code, pipeline: &Pipeline, tables: &[String]) {
     let count = pipeline.children.len();
     code.push("static CHILDREN:[Child;").show(count).push("]=[");
-    for (at, row) in pipeline.children.iter().enumerate() {
+    for (row, table) in pipeline.children.iter().zip(tables) {
         code.push("child(")
             .string(&row.file)
-            .push(",&super::__children::");
-        code.push("child").show(at).push("::__table::TABLE),");
+            .push(",&")
+            .push(table)
+            .push("),");
     }
     code.push("];");
 }

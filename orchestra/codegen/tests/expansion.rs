@@ -63,6 +63,24 @@ fn memory() -> Memory {
                 "digraph wrong { start -> Buidl; start -> Build; Build [prompt=b]; Build -> exit }",
             ),
             ("/work/package/huge.dot", "HUGE"),
+            (
+                "/work/package/flows/all.dot",
+                "digraph all { start -> a -> b -> exit; a [shape=folder, label=A, subpipeline.file=\"one.dot\"]
+                 b [shape=house, label=B, stack.child_dotfile=\"./sub/two.dot\"] }",
+            ),
+            (
+                "/work/package/flows/sub/two.dot",
+                "digraph two { start -> a -> exit; a [shape=folder, label=A, subpipeline.file=\"../one.dot\"] }",
+            ),
+            ("/work/package/flows/one.dot", "digraph one { start -> exit }"),
+            (
+                "/work/package/long.dot",
+                "digraph long { start -> a -> exit; a [shape=folder, label=A, subpipeline.file=\"huge.dot\"] }",
+            ),
+            (
+                "/work/package/unsound.dot",
+                "digraph unsound { start -> a -> exit; a [shape=folder, label=A, subpipeline.file=\"src/wrong.dot\"] }",
+            ),
         ]),
     }
 }
@@ -130,6 +148,32 @@ fn a_file_that_cannot_be_read_says_why() {
         "{text}"
     );
     assert!(expand("\"huge.dot\"").contains("[size_limit]"));
+}
+
+#[test]
+fn a_child_is_compiled_once_whoever_runs_it() {
+    let text = expand("\"flows/all.dot\"");
+    assert!(!text.contains("compile_error"), "{text}");
+    let count = |words: &str| text.matches(words).count();
+    assert_eq!(
+        (count("pub mod child"), count("\"flows/one.dot\"))")),
+        (2, 1),
+        "{text}"
+    );
+    assert_eq!(count("super :: __children :: child0 :: __table :: TABLE"), 1);
+    // The second child runs the first.
+    assert_eq!(count("super :: super :: child0 :: __table :: TABLE"), 1);
+}
+
+#[test]
+fn a_child_that_is_no_use_is_tracked_all_the_same() {
+    let text = expand("\"unsound.dot\"");
+    assert!(
+        text.contains("src/wrong.dot:1:26") && text.contains("[child_invalid]"),
+        "{text}"
+    );
+    assert!(text.contains("include_str ! (:: core :: concat ! (:: core :: env ! (\"CARGO_MANIFEST_DIR\") , \"/\" , \"src/wrong.dot\"))"));
+    assert!(expand("\"long.dot\"").contains("child pipeline `huge.dot` has 4 bytes; the limit is"));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Parallel blocks: branches begin, end, are joined (Attractor 4.8, rules P1 to P4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
-use orchestra_graph::{EdgeIndex, branch_id, branches, kind};
+use orchestra_graph::{EdgeIndex, NodeIndex, branch_id, branches, format_duration, kind};
 use serde_json::{Map, Value};
 
-use crate::effect::{BranchPath, BranchStatus, BranchStep, EffectId, Observation};
+use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
 use crate::line::{Flow, LineEnd, Step, Todo, facts};
 use crate::outcome::{Outcome, Status};
 use crate::state::{Line, NodeOutcome, Phase};
@@ -40,6 +40,8 @@ pub struct Block {
     first_failure: String,
     visits: Arc<[u32]>,
     began: Duration,
+    /// How long the block may take (rule Y6).
+    timeout: Option<Duration>,
 }
 
 /// A branch of a block that is open.
@@ -59,6 +61,7 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
     edge: EdgeIndex,
+    id: String,
     began: Duration,
     /// `None` before it begins, and for one that never did.
     line: Option<Box<Line>>,
@@ -76,6 +79,11 @@ impl Branch {
     /// Its edge.
     pub fn edge(&self) -> EdgeIndex {
         self.edge
+    }
+
+    /// Its id: that of the edge's target, with a number where several edges lead there.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Its line; `None` where it has yet to begin.
@@ -103,6 +111,11 @@ impl Block {
     pub fn running(&self) -> impl Iterator<Item = &Line> {
         let running = self.branches.iter().filter(|branch| branch.is_running());
         running.filter_map(|branch| branch.line.as_deref())
+    }
+
+    /// Whether a timer of the block itself runs.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.timeout.is_some()
     }
 
     pub(crate) fn running_lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
@@ -181,8 +194,20 @@ impl Step<'_> {
                 "the condition of every branch is false",
             )));
         }
+        // Looking at all edges before each would cost the square of their number.
+        let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
+        let mut counted = stage.edges().map(|(at, row)| {
+            let count = earlier.entry(row.to).or_default();
+            *count += 1;
+            (at, *count)
+        });
+        let mut id_of = |edge| match counted.find(|(at, _)| *at == edge) {
+            Some((_, 1)) => self.pipeline.stage(self.pipeline.edge(edge).to).id().to_owned(),
+            _ => branch_id(self.pipeline, edge),
+        };
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
+            id: id_of(edge),
             began: Duration::ZERO,
             line: None,
             ended: None,
@@ -197,8 +222,31 @@ impl Step<'_> {
             first_failure: String::new(),
             visits: line.visits.fork(),
             began: self.totals.elapsed,
+            timeout: stage.duration("timeout"),
         });
+        if let Some(delay) = block.timeout {
+            let id = line.id(self.totals.restarts);
+            self.effects.push(Effect::StartTimer { id, delay });
+        }
         self.drive(line, block)
+    }
+
+    /// The time of a block is up (rule Y6): it is cancelled, and fails.
+    pub(crate) fn block_timed_out(&mut self, line: &mut Line) -> Flow {
+        match std::mem::replace(&mut line.phase, Phase::Idle) {
+            Phase::Parallel(mut block) => {
+                self.cancel_rest(line, &mut block);
+                let limit = format_duration(block.timeout.unwrap_or_default());
+                let counted = self.join(line, *block);
+                let mut outcome = Outcome::fail(format!("timed out after {limit}")).with_code("timeout");
+                outcome.context_updates = counted.context_updates;
+                self.go(line, Todo::Ended(outcome))
+            }
+            other => {
+                line.phase = other;
+                Flow::Wait
+            }
+        }
     }
 
     /// Takes the end of a branch, and goes on with its block.
@@ -267,7 +315,7 @@ impl Step<'_> {
         };
         line.phase = Phase::Idle;
         // A branch without stages has no outcome of its own, only that of the stage before the block.
-        let ran = !line.path.is_empty();
+        let ran = line.own_last().is_some();
         let (status, reason) = match end {
             LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
             _ if !ran => (BranchStatus::Success, None),
@@ -281,7 +329,7 @@ impl Step<'_> {
             BranchStatus::Fail => {
                 block.failed += 1;
                 if block.failed == 1 {
-                    let name = branch_id(self.pipeline, branch.edge);
+                    let name = &branch.id;
                     let told = reason.as_deref().unwrap_or_default();
                     block.first_failure = format!("branch `{name}`: {}", crate::line::or_unsaid(told));
                 }
@@ -335,11 +383,14 @@ impl Step<'_> {
     }
 
     /// Brings the branches of a block together in the line around it.
-    fn join(&mut self, line: &mut Line, block: Block) -> Outcome {
+    fn join(&mut self, line: &mut Line, mut block: Block) -> Outcome {
         let join = self.pipeline.stage(block.fan_out.join);
         let mut outcome = block.outcome(join.kind() == kind::FAN_IN);
         let duration = self.totals.elapsed.saturating_sub(block.began);
         let id = line.id(self.totals.restarts);
+        if block.timeout.is_some() {
+            self.effects.push(Effect::CancelEffect { id: id.clone() });
+        }
         self.tell(|| Observation::ParallelCompleted {
             id,
             succeeded: block.succeeded,
@@ -348,17 +399,19 @@ impl Step<'_> {
         });
         let ignored = block.fan_out.error_policy == ErrorPolicy::Ignore;
         let mut results = Vec::with_capacity(block.branches.len());
-        for branch in &block.branches {
-            let Some(ended) = &branch.ended else {
+        let mut updates = Vec::with_capacity(block.branches.len());
+        for branch in &mut block.branches {
+            let Some(status) = branch.status() else {
                 continue;
             };
-            let id = branch_id(self.pipeline, branch.edge);
-            let key = format!("parallel.branch.{id}.status");
-            outcome = outcome.set(key, ended.status.word());
-            if !(ignored && ended.status == BranchStatus::Fail) {
-                results.push(result(id, branch, ended));
+            let key = ["parallel.branch.", &branch.id, ".status"].concat();
+            updates.push((key, Value::from(status.word())));
+            if !(ignored && status == BranchStatus::Fail) {
+                results.extend(result(branch));
             }
         }
+        // Made of a list at once: thousands of single insertions would cost three times as much.
+        outcome.context_updates = updates.into_iter().collect();
         outcome = outcome
             .set("parallel.results", Value::Array(results))
             .set("parallel.success_count", block.succeeded)
@@ -377,16 +430,17 @@ fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
     })
 }
 
-/// A branch as an entry of `parallel.results` (rule P3).
-fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
+/// A branch as an entry of `parallel.results` (rule P3); what its stages set is moved there.
+fn result(branch: &mut Branch) -> Option<Value> {
+    let ended = branch.ended.as_ref()?;
     let mut fields = Map::new();
-    fields.insert("id".to_owned(), Value::String(id));
+    fields.insert("id".to_owned(), Value::String(branch.id.clone()));
     fields.insert("status".to_owned(), ended.status.word().into());
     let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
     fields.insert("duration_ms".to_owned(), millis.into());
-    let line = branch.line.as_deref().filter(|line| !line.path.is_empty());
-    let word = match (ended.status, line) {
-        (BranchStatus::Success, Some(line)) => line.last.status.word(),
+    let line = branch.line.as_deref_mut();
+    let word = match (ended.status, &line) {
+        (BranchStatus::Success, Some(line)) if line.own_last().is_some() => line.last.status.word(),
         _ => ended.status.word(),
     };
     fields.insert("outcome".to_owned(), word.into());
@@ -394,12 +448,11 @@ fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
         fields.insert("failure_reason".to_owned(), reason.as_str().into());
     }
     if let Some(line) = line {
-        let last = line.last.node.and_then(|node| line.outcomes.get(node));
+        let last = line.own_last().and_then(|node| line.outcomes.get(node));
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());
         }
-        let updates = line.updates.iter().flatten();
-        let updates: Map<String, Value> = updates.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let updates: Map<String, Value> = line.updates.take().into_iter().flatten().collect();
         if let Some(score) = updates.get("score").filter(|score| score.is_number()) {
             fields.insert("score".to_owned(), score.clone());
         }
@@ -407,10 +460,16 @@ fn result(id: String, branch: &Branch, ended: &Ended) -> Value {
             fields.insert("context_updates".to_owned(), Value::Object(updates));
         }
     }
-    Value::Object(fields)
+    Some(Value::Object(fields))
 }
 
 impl Line {
+    /// The stage that ran last in a branch; `None` before the first, even if routing nodes were passed (rule R4).
+    fn own_last(&self) -> Option<NodeIndex> {
+        let last = self.last.node?;
+        self.visits.own().any(|(node, _)| node == last).then_some(last)
+    }
+
     /// Keeps what the branches of an open block did so far, and forgets the block.
     pub(crate) fn flush(&mut self) {
         if let Phase::Parallel(mut block) = std::mem::replace(&mut self.phase, Phase::Idle) {
@@ -459,7 +518,7 @@ impl Line {
             }
         }
         for (node, outcome) in outcomes {
-            self.outcomes.set(orchestra_graph::NodeIndex(node), outcome);
+            self.outcomes.set(NodeIndex(node), outcome);
         }
     }
 }

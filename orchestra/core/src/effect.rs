@@ -219,7 +219,7 @@ pub enum Event {
         /// The answer.
         answer: Answer,
     },
-    /// There is nobody to ask; the run ends as waiting for a person.
+    /// There is nobody to ask, at a gate or within what a stage runs; the run ends as waiting for a person.
     Unanswerable {
         /// The effect.
         id: EffectId,

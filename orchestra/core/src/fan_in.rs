@@ -1,7 +1,6 @@
 //! The choice of a fan-in: the best of what the branches of a parallel block gave (Attractor 4.9, rule P6).
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -23,32 +22,32 @@ const SHOWN: usize = 200;
 ///     {"id": "deep", "status": "fail", "outcome": "fail", "failure_reason": "out of ideas"},
 /// ]);
 /// let context: Context = [("parallel.results", results)].into_iter().collect();
-/// let candidates: Vec<Candidate> = candidates(&context)?;
-/// assert_eq!((&*candidates[0].id, candidates[0].score), ("fast", Some(0.4)));
+/// let candidates: Vec<Candidate<'_>> = candidates(&context)?;
+/// assert_eq!((candidates[0].id, candidates[0].score), ("fast", Some(0.4)));
 /// assert!(candidates[0].succeeded() && !candidates[1].succeeded());
 /// assert_eq!(candidates[1].status, Status::Fail);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
+pub struct Candidate<'c> {
     /// The branch.
-    pub id: String,
+    pub id: &'c str,
     /// How it ended.
     pub status: Status,
     /// The outcome word of its last stage.
-    pub outcome: String,
+    pub outcome: &'c str,
     /// What it says of itself.
-    pub notes: Option<String>,
+    pub notes: Option<&'c str>,
     /// How good it is; more is better.
     pub score: Option<f64>,
     /// What it changed in its copy of the context.
-    pub context_updates: BTreeMap<String, Value>,
+    pub context_updates: Option<&'c Map<String, Value>>,
     /// Why it failed.
-    pub failure_reason: Option<String>,
+    pub failure_reason: Option<&'c str>,
 }
 
-impl Candidate {
-    fn of(result: &Value) -> Result<Option<Candidate>, &'static str> {
+impl<'c> Candidate<'c> {
+    fn of(result: &'c Value) -> Result<Option<Candidate<'c>>, &'static str> {
         let fields = result.as_object().ok_or("is no object")?;
         let id = text(fields, "id").ok_or("has no `id`")?;
         let word = text(fields, "status").or_else(|| text(fields, "outcome"));
@@ -57,19 +56,14 @@ impl Candidate {
         if word == "cancelled" {
             return Ok(None);
         }
-        let updates = fields.get("context_updates").and_then(Value::as_object);
         Ok(Some(Candidate {
-            id: id.to_owned(),
+            id,
             status: Status::of(word),
-            outcome: text(fields, "outcome").unwrap_or(word).to_owned(),
-            notes: text(fields, "notes").map(str::to_owned),
+            outcome: text(fields, "outcome").unwrap_or(word),
+            notes: text(fields, "notes"),
             score: fields.get("score").and_then(score),
-            context_updates: updates
-                .into_iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
-            failure_reason: text(fields, "failure_reason").map(str::to_owned),
+            context_updates: fields.get("context_updates").and_then(Value::as_object),
+            failure_reason: text(fields, "failure_reason"),
         }))
     }
 
@@ -102,7 +96,7 @@ fn score(value: &Value) -> Option<f64> {
 /// use orchestra_core::{Context, candidates};
 /// assert_eq!(candidates(&Context::new()).unwrap_err(), "there are no parallel results to evaluate");
 /// ```
-pub fn candidates(context: &Context) -> Result<Vec<Candidate>, String> {
+pub fn candidates(context: &Context) -> Result<Vec<Candidate<'_>>, String> {
     let results = match context.get(RESULTS) {
         None | Some(Value::Null) => &[][..],
         Some(Value::Array(results)) => results,
@@ -134,20 +128,20 @@ pub fn candidates(context: &Context) -> Result<Vec<Candidate>, String> {
 /// ]);
 /// let context: Context = [("parallel.results", results)].into_iter().collect();
 /// let candidates = candidates(&context)?;
-/// assert_eq!(best_candidate(&candidates).map(|best| &*best.id), Some("c"));
+/// assert_eq!(best_candidate(&candidates).map(|best| best.id), Some("c"));
 /// # Ok::<(), String>(())
 /// ```
-pub fn best_candidate(candidates: &[Candidate]) -> Option<&Candidate> {
+pub fn best_candidate<'a, 'c>(candidates: &'a [Candidate<'c>]) -> Option<&'a Candidate<'c>> {
     let best = candidates.iter().min_by(|left, right| order(left, right))?;
     best.succeeded().then_some(best)
 }
 
-fn order(left: &Candidate, right: &Candidate) -> Ordering {
-    let score = |candidate: &Candidate| candidate.score.unwrap_or(f64::NEG_INFINITY);
+fn order(left: &Candidate<'_>, right: &Candidate<'_>) -> Ordering {
+    let score = |candidate: &Candidate<'_>| candidate.score.unwrap_or(f64::NEG_INFINITY);
     rank(&left.status)
         .cmp(&rank(&right.status))
         .then(score(right).total_cmp(&score(left)))
-        .then_with(|| left.id.cmp(&right.id))
+        .then_with(|| left.id.cmp(right.id))
 }
 
 fn rank(status: &Status) -> u8 {
@@ -171,12 +165,12 @@ fn rank(status: &Status) -> u8 {
 /// assert_eq!(outcome.context_updates["parallel.fan_in.best_outcome"], "approved");
 /// # Ok::<(), String>(())
 /// ```
-pub fn chosen_candidate(best: &Candidate) -> Outcome {
-    let told = best.notes.as_deref().map(excerpt);
+pub fn chosen_candidate(best: &Candidate<'_>) -> Outcome {
+    let told = best.notes.map(excerpt);
     let told = told.map_or_else(String::new, |told| format!(": {told}"));
     Outcome::success()
-        .set("parallel.fan_in.best_id", best.id.as_str())
-        .set("parallel.fan_in.best_outcome", best.outcome.as_str())
+        .set("parallel.fan_in.best_id", best.id)
+        .set("parallel.fan_in.best_outcome", best.outcome)
         .notes(format!("Selected best candidate: {}{told}", best.id))
 }
 
@@ -191,15 +185,15 @@ pub fn chosen_candidate(best: &Candidate) -> Outcome {
 /// assert_eq!(reason.as_deref(), Some("no candidate succeeded: a: no tests"));
 /// # Ok::<(), String>(())
 /// ```
-pub fn no_candidate(candidates: &[Candidate]) -> Outcome {
+pub fn no_candidate(candidates: &[Candidate<'_>]) -> Outcome {
     let told: Vec<String> = candidates
         .iter()
         .map(|candidate| {
-            let reason = candidate.failure_reason.as_deref();
+            let reason = candidate.failure_reason;
             format!(
                 "{}: {}",
                 candidate.id,
-                reason.map_or(candidate.outcome.clone(), excerpt)
+                excerpt(reason.unwrap_or(candidate.outcome))
             )
         })
         .collect();

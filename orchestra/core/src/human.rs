@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use orchestra_graph::{NodeIndex, Pipeline, choices, label_text, normalize_label};
+use orchestra_graph::{NodeIndex, Pipeline, choice_named, choices, label_text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,30 +79,20 @@ impl fmt::Display for QuestionOption {
     }
 }
 
-/// The option that an answer names in any case: by its key, else by its label, else by its target. A key of one option
-/// that is also the target of another means the key.
+/// The option that an answer names.
 fn named<'o>(
-    options: impl Iterator<Item = &'o QuestionOption> + Clone,
+    mut options: impl Iterator<Item = &'o QuestionOption> + Clone,
     answer: &str,
 ) -> Option<&'o QuestionOption> {
-    let folded = answer.trim().to_lowercase();
-    if folded.is_empty() {
-        return None;
-    }
-    let label = normalize_label(answer);
-    let by_key = options.clone().find(|option| option.key.to_lowercase() == folded);
-    let by_label = || {
-        options
-            .clone()
-            .find(|option| normalize_label(&option.label) == label)
-    };
-    let by_target = || {
-        let goes_there = |to: &String| to.to_lowercase() == folded;
-        options
-            .clone()
-            .find(|option| option.to.as_ref().is_some_and(goes_there))
-    };
-    by_key.or_else(by_label).or_else(by_target)
+    let choices = options.clone().map(|option| {
+        [
+            &*option.key,
+            &*option.label,
+            option.to.as_deref().unwrap_or_default(),
+        ]
+    });
+    let place = choice_named(choices, answer)?;
+    options.nth(place)
 }
 
 /// A question to a person (Attractor 6.2).

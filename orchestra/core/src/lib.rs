@@ -11,6 +11,7 @@ mod fan_in;
 mod human;
 mod line;
 mod machine;
+mod manager;
 mod outcome;
 mod retry;
 mod state;
@@ -22,6 +23,9 @@ pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
 pub use machine::Machine;
+pub use manager::{
+    ChildReport, ChildStatus, Manager, ManagerCondition, ManagerEffect, ManagerEvent, ManagerPlan,
+};
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};

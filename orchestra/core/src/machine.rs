@@ -101,13 +101,14 @@ impl Machine {
             Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match line.phase {
                 Phase::BackOff => step.go(line, Todo::Attempt),
                 Phase::Asking(_) => step.unanswered(line),
+                Phase::Parallel(_) => step.block_timed_out(line),
                 _ => Flow::Wait,
             }),
             Event::Answered { id, answer } => {
                 self.deliver(&id, effects, |step, line| step.answered(line, &answer))
             }
             Event::Unanswerable { id, reason } => self.deliver(&id, effects, |step, line| match line.phase {
-                Phase::Asking(_) => Flow::Abort(RunFailure::WaitsForHuman {
+                Phase::Asking(_) | Phase::Running => Flow::Abort(RunFailure::WaitsForHuman {
                     node: step.pipeline.stage(line.at.node).id().to_owned(),
                     reason,
                 }),

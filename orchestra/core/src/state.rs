@@ -177,8 +177,8 @@ pub enum Counts {
     Branch {
         /// Before it began.
         base: Arc<[u32]>,
-        /// By itself.
-        own: BTreeMap<u32, u32>,
+        /// By itself, in the order of the table.
+        own: Vec<(u32, u32)>,
     },
 }
 
@@ -189,7 +189,7 @@ impl Counts {
             Counts::All(counts) => counts.get(node.at()).copied().unwrap_or_default(),
             Counts::Branch { base, own } => {
                 let before = base.get(node.at()).copied().unwrap_or_default();
-                before.saturating_add(own.get(&node.0).copied().unwrap_or_default())
+                before.saturating_add(find(own, node.0).map_or(0, |at| own[at].1))
             }
         }
     }
@@ -201,10 +201,10 @@ impl Counts {
                     *count = count.saturating_add(more);
                 }
             }
-            Counts::Branch { own, .. } => {
-                let count = own.entry(node.0).or_default();
-                *count = count.saturating_add(more);
-            }
+            Counts::Branch { own, .. } => match own.binary_search_by_key(&node.0, |(node, _)| *node) {
+                Ok(at) => own[at].1 = own[at].1.saturating_add(more),
+                Err(at) => own.insert(at, (node.0, more)),
+            },
         }
     }
 
@@ -252,8 +252,8 @@ impl Counts {
 pub enum Outcomes {
     /// A place for each node, in the order of the table.
     All(Vec<Option<NodeOutcome>>),
-    /// Those of a branch.
-    Branch(BTreeMap<u32, NodeOutcome>),
+    /// Those of a branch, in the order of the table.
+    Branch(Vec<(u32, NodeOutcome)>),
 }
 
 impl Outcomes {
@@ -261,7 +261,7 @@ impl Outcomes {
     pub fn get(&self, node: NodeIndex) -> Option<&NodeOutcome> {
         match self {
             Outcomes::All(outcomes) => outcomes.get(node.at())?.as_ref(),
-            Outcomes::Branch(outcomes) => outcomes.get(&node.0),
+            Outcomes::Branch(outcomes) => find(outcomes, node.0).map(|at| &outcomes[at].1),
         }
     }
 
@@ -284,11 +284,17 @@ impl Outcomes {
                     *place = Some(outcome);
                 }
             }
-            Outcomes::Branch(outcomes) => {
-                outcomes.insert(node.0, outcome);
-            }
+            Outcomes::Branch(outcomes) => match outcomes.binary_search_by_key(&node.0, |(node, _)| *node) {
+                Ok(at) => outcomes[at].1 = outcome,
+                Err(at) => outcomes.insert(at, (node.0, outcome)),
+            },
         }
     }
+}
+
+/// The place of a node in a list that is in the order of the table.
+fn find<T>(list: &[(u32, T)], node: u32) -> Option<usize> {
+    list.binary_search_by_key(&node, |(node, _)| *node).ok()
 }
 
 /// The stage at which a line of a run is.
@@ -379,9 +385,9 @@ impl Line {
             context: self.context.clone(),
             visits: Counts::Branch {
                 base,
-                own: BTreeMap::new(),
+                own: Vec::new(),
             },
-            outcomes: Outcomes::Branch(BTreeMap::new()),
+            outcomes: Outcomes::Branch(Vec::new()),
             path: Vec::new(),
             last: self.last.clone(),
             last_failure: String::new(),

@@ -15,6 +15,7 @@ use crate::handler::HandlerFuture;
 use crate::resolve::Resolved;
 use crate::run::Run;
 use crate::stage::StageContext;
+use crate::steering::Active;
 
 /// How long a cancelled handler that ends itself is waited for; tools are killed after two seconds at the latest.
 const END_GRACE: Duration = Duration::from_secs(5);
@@ -27,6 +28,7 @@ pub(crate) struct Attempt<'h> {
     span: tracing::Span,
     timeout: Option<Duration>,
     started: Duration,
+    _active: Option<Active>,
 }
 
 /// What came of an attempt that had to be waited for.
@@ -60,6 +62,7 @@ impl<'h> Attempt<'h> {
             Some(_) => run.settings.clock.elapsed(),
             None => Duration::ZERO,
         };
+        let active = context.active();
         let call = {
             let _entered = span.enter();
             catch_unwind(AssertUnwindSafe(|| resolved.handler.run(context)))
@@ -72,6 +75,7 @@ impl<'h> Attempt<'h> {
                 span,
                 timeout,
                 started,
+                _active: active,
             }),
             Err(panic) => Err(Box::new(panicked(&*panic))),
         }

@@ -7,11 +7,12 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, Context, Effect, EffectId, Event, Machine, Outcome, Question, Reply, RunFailure,
+    Answer, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply, RunFailure,
 };
 use orchestra_graph::{NodeIndex, format_duration};
 
 use crate::attempt::{Attempt, Ended, ring};
+use crate::builtin::child::WAITS_FOR_HUMAN;
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
@@ -401,7 +402,15 @@ impl Driver {
     }
 
     fn finished(&mut self, id: EffectId, outcome: Outcome) {
-        self.tell_machine(Event::NodeFinished { id, outcome });
+        let event = match outcome.failure_code.as_deref() {
+            // A run that the stage started waits for a person, so this one does too.
+            Some(WAITS_FOR_HUMAN) if outcome.failure_category == FailureCategory::Pipeline => {
+                let reason = outcome.failure_reason.unwrap_or_default();
+                Event::Unanswerable { id, reason }
+            }
+            _ => Event::NodeFinished { id, outcome },
+        };
+        self.tell_machine(event);
     }
 
     fn cancelled(&mut self) {

@@ -1,5 +1,6 @@
 //! The engine: what runs have in common, and how one is started.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Context, Machine, SharedPipeline};
+use orchestra_graph::kind;
 use serde_json::Value;
 use tracing::Instrument;
 
@@ -15,7 +17,9 @@ use crate::binding::{Binding, Supplies};
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
 use crate::builtin::fan_in::FanIn;
+use crate::builtin::manager::ManagerLoop;
 use crate::builtin::simulate::Script;
+use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::Driver;
@@ -27,12 +31,14 @@ use crate::id::{RunId, random};
 use crate::interview::{Interviewer, SharedInterviewer};
 use crate::registry::Registry;
 use crate::resolve::resolve;
-use crate::run::Run;
+use crate::run::{Origin, Run};
 use crate::sink::Callback;
 use crate::store::{FolderStore, Manifest, RunStore, StoreError};
 
 /// How often a generated name is tried again where its folder is taken.
 const NAME_TRIES: u32 = 8;
+
+type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
 type OpenStore = Arc<dyn Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync>;
 
@@ -45,12 +51,27 @@ pub(crate) struct Settings {
     /// Who is asked; `None` where nobody is.
     pub(crate) interviewer: Option<SharedInterviewer>,
     pub(crate) fan_in: Arc<dyn Handler>,
+    pub(crate) manager: Arc<dyn Handler>,
+    pub(crate) subpipeline: Arc<dyn Handler>,
+    /// The pipelines that stages may run by name, with their handlers.
+    pub(crate) subpipelines: Subpipelines,
     /// What stages do in a simulated run; `None` where they are run.
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) inherit_env: Vec<String>,
-    pub(crate) working_dir: Option<PathBuf>,
+    working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
     open_store: OpenStore,
+}
+
+impl Settings {
+    /// The handler of a kind whose stages run other pipelines.
+    pub(crate) fn runner_of_children(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
+        match kind {
+            kind::MANAGER_LOOP => Some(&self.manager),
+            kind::SUBPIPELINE => Some(&self.subpipeline),
+            _ => None,
+        }
+    }
 }
 
 /// Runs pipelines; cheap to clone.
@@ -81,6 +102,7 @@ impl Engine {
             clock: Arc::new(SystemClock::new()),
             interviewer: None,
             backend: None,
+            subpipelines: Subpipelines::new(),
             script: None,
             inherit_env: Vec::new(),
             working_dir: None,
@@ -111,10 +133,15 @@ impl Engine {
     fn prepare(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> StartBuilder {
         let mut registry = Registry::default();
         handlers.register(&mut registry);
+        let origin = Origin {
+            registry: Arc::new(registry),
+            working_dir: self.settings.working_dir.clone(),
+            ..Origin::default()
+        };
         StartBuilder {
-            engine: self.clone(),
+            settings: self.settings.clone(),
             pipeline,
-            registry,
+            origin,
             context: Context::new(),
             seed: None,
             run_id: None,
@@ -150,6 +177,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     interviewer: Option<SharedInterviewer>,
     backend: Option<Arc<dyn AnyBackend>>,
+    subpipelines: Subpipelines,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
     working_dir: Option<PathBuf>,
@@ -169,6 +197,45 @@ impl EngineBuilder {
     #[must_use]
     pub fn interviewer(mut self, interviewer: impl Interviewer) -> EngineBuilder {
         self.interviewer = Some(SharedInterviewer::new(interviewer));
+        self
+    }
+
+    /// Lets sub-pipeline nodes run a compiled pipeline by this name (`subpipeline.name`), with the handlers that it is
+    /// bound to; a later one of the same name replaces an earlier one (Attractor 9.4).
+    ///
+    /// ```
+    /// use orchestra_engine::{Bound, Builtin, Compiled, Engine};
+    /// # use orchestra_graph::{Pipeline, Source, load};
+    /// # use std::sync::LazyLock;
+    /// # static LINT: LazyLock<Pipeline> = LazyLock::new(|| {
+    /// #     let source = Source::new("lint.dot", "digraph lint { start -> exit }");
+    /// #     load(source, &Default::default()).pipeline().expect("sound")
+    /// # });
+    /// # struct Mark;
+    /// # impl Bound<Builtin> for Mark {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lint: Compiled<Mark> = Compiled::new(&LINT);
+    /// // `lint` is the `PIPELINE` of a generated module.
+    /// let engine = Engine::builder().subpipeline("lint", lint, ()).build()?;
+    /// let text = r#"digraph { start -> lint -> exit; lint [shape=folder, "subpipeline.name"=lint] }"#;
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.path, ["start", "lint", "exit"]);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn subpipeline<B, H, S>(mut self, name: impl Into<String>, binding: B, handlers: S) -> EngineBuilder
+    where
+        B: Binding<H>,
+        H: HandlerSet,
+        S: Supplies<H>,
+    {
+        let mut registry = Registry::default();
+        handlers.supply().register(&mut registry);
+        let pipeline = binding.pipeline().into();
+        self.subpipelines
+            .insert(name.into(), (pipeline, Arc::new(registry)));
         self
     }
 
@@ -249,6 +316,9 @@ impl EngineBuilder {
                 fan_in: Arc::new(FanIn {
                     backend: self.backend,
                 }),
+                manager: Arc::new(ManagerLoop),
+                subpipeline: Arc::new(Subpipeline),
+                subpipelines: self.subpipelines,
                 script: self.script,
                 inherit_env: self.inherit_env,
                 working_dir: self.working_dir,
@@ -281,9 +351,9 @@ impl fmt::Debug for EngineBuilder {
 /// ```
 #[must_use = "a run starts when this is awaited"]
 pub struct StartBuilder {
-    engine: Engine,
+    settings: Arc<Settings>,
     pipeline: SharedPipeline,
-    registry: Registry,
+    origin: Origin,
     context: Context,
     seed: Option<u64>,
     run_id: Option<String>,
@@ -292,6 +362,26 @@ pub struct StartBuilder {
 }
 
 impl StartBuilder {
+    /// A run that a stage of another run starts. It is kept in the folder that is given, or nowhere.
+    pub(crate) fn of_child(
+        settings: Arc<Settings>,
+        pipeline: SharedPipeline,
+        origin: Origin,
+        context: Context,
+        id: RunId,
+    ) -> StartBuilder {
+        StartBuilder {
+            settings,
+            pipeline,
+            context,
+            seed: Some(origin.seed),
+            origin,
+            run_id: Some(id.to_string()),
+            run_dir: None,
+            max_time: None,
+        }
+    }
+
     /// A value in the context at the start.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
         self.context.set(key.into(), value);
@@ -324,8 +414,10 @@ impl StartBuilder {
 
     async fn start(self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let settings = self.engine.settings;
-        let handlers = resolve(&settings, &self.pipeline, &self.registry)?;
+        let StartBuilder {
+            settings, mut origin, ..
+        } = self;
+        let handlers = resolve(&settings, &self.pipeline, &origin)?;
         let now = settings.clock.now();
         let (mut id, named) = match self.run_id {
             Some(id) => (RunId::new(id)?, true),
@@ -337,8 +429,9 @@ impl StartBuilder {
             NAME_TRIES
         };
         let seed = self.seed.unwrap_or_else(random);
+        origin.seed = seed;
         let store = loop {
-            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id) else {
+            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
                 break None;
             };
             let manifest = Manifest {
@@ -360,7 +453,7 @@ impl StartBuilder {
         };
         let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
         let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
-        let run = Arc::new(Run::new(self.pipeline, id, settings, store));
+        let run = Arc::new(Run::new(self.pipeline, id, settings, store, origin));
         let driver = Driver::new(run.clone(), machine, self.max_time);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         Ok(RunHandle::new(run, task))
@@ -384,9 +477,11 @@ impl fmt::Debug for StartBuilder {
     }
 }
 
-fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId) -> Option<PathBuf> {
+fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
     match run_dir {
         Some(folder) => Some(folder.to_owned()),
+        // A run within a run is kept within that run's folder.
+        None if depth > 0 => None,
         None => settings.runs_dir.as_ref().map(|runs| runs.join(&**id)),
     }
 }

@@ -49,6 +49,10 @@ impl RunHandle {
         }
     }
 
+    pub(crate) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
     /// The name of the run.
     pub fn id(&self) -> &RunId {
         &self.run.id
@@ -76,9 +80,9 @@ impl RunHandle {
         }
     }
 
-    /// The questions that wait for an answer, oldest first.
+    /// The questions that wait for an answer, oldest first; behind them those of runs that its stages have started.
     pub fn questions(&self) -> Vec<Question> {
-        self.run.questions.list()
+        self.run.open_questions()
     }
 
     /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
@@ -86,7 +90,7 @@ impl RunHandle {
     /// # Errors
     /// No such question is open, or the answer is none that it offers; then it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
-        self.run.questions.answer(gate, answer)
+        self.run.answer(gate, answer)
     }
 
     /// Waits for the end. A pipeline that fails is a result, not an error.
@@ -150,9 +154,9 @@ impl Canceller {
         self.run.stop.request(reason.into());
     }
 
-    /// The questions that wait for an answer, oldest first.
+    /// The questions that wait for an answer, oldest first; behind them those of runs that its stages have started.
     pub fn questions(&self) -> Vec<Question> {
-        self.run.questions.list()
+        self.run.open_questions()
     }
 
     /// Answers a question, named by its id or by its gate (rule H2). Whoever answers first is heard.
@@ -160,7 +164,7 @@ impl Canceller {
     /// # Errors
     /// No such question is open, or the answer is none that it offers; then it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
-        self.run.questions.answer(gate, answer)
+        self.run.answer(gate, answer)
     }
 }
 

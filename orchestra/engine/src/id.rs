@@ -68,6 +68,27 @@ impl RunId {
         }
     }
 
+    /// The name of a run that a stage of another run started, of that run's name and the stage's place in it, such as
+    /// `nightly-7-supervise-1`. A long one is cut, and a number made of the whole stands at its end.
+    pub(crate) fn of_child(parent: &RunId, attempt_key: &str) -> RunId {
+        let mut id = format!("{parent}-");
+        let key = attempt_key.strip_suffix("/1").unwrap_or(attempt_key);
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') {
+                c
+            } else {
+                '-'
+            }
+        };
+        id.extend(key.chars().map(plain));
+        if id.len() > MAX_LENGTH {
+            let number = fingerprint(&[parent.as_bytes(), b"-", attempt_key.as_bytes()]);
+            id.truncate(MAX_LENGTH - 17);
+            id.push_str(&format!("-{number:016x}"));
+        }
+        RunId(id.into())
+    }
+
     /// A new name; no two of one process are equal, and two of different processes hardly ever.
     pub(crate) fn generate(now: Timestamp) -> RunId {
         static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(random() % SPACE));
@@ -120,6 +141,14 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// A number made of some bytes, the same in every version and on every machine (FNV-1a).
+pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |number, byte| {
+        (number ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
 impl Deref for RunId {
     type Target = str;
 
@@ -158,6 +187,22 @@ mod tests {
         assert_eq!(early.len(), 22);
         assert!(early < late);
         assert_eq!(RunId::new(early.to_string()), Ok(early));
+    }
+
+    #[test]
+    fn the_name_of_a_child_can_be_a_name_and_tells_its_parent_and_place() {
+        let parent = RunId::new("nightly-7").unwrap();
+        let child = |key: &str| RunId::of_child(&parent, key);
+        assert_eq!(&*child("supervise#1/1"), "nightly-7-supervise-1");
+        assert_eq!(&*child("supervise#2/3"), "nightly-7-supervise-2-3");
+        assert_eq!(&*child("fan#1:left~2/lint#1/1"), "nightly-7-fan-1-left-2-lint-1");
+        let long = format!("{}#1/1", "n".repeat(200));
+        let mut id = parent.clone();
+        for _ in 0..16 {
+            id = RunId::of_child(&id, &long);
+            assert_eq!(RunId::new(id.to_string()), Ok(id.clone()));
+        }
+        assert_ne!(child(&long), child(&long.replace("#1", "#2")));
     }
 
     #[test]

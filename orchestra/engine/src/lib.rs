@@ -28,6 +28,7 @@ mod run;
 mod shared;
 mod sink;
 mod stage;
+mod steering;
 mod store;
 mod tell;
 

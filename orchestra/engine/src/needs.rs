@@ -41,6 +41,7 @@ pub struct Place {
 ///     source: "digraph {\n  ship [type=deploy]\n}",
 ///     nodes: &[NodeNeed { id: "ship", kind: "deploy", place: PLACE, kind_place: PLACE, attributes: &[] }],
 ///     words: &[],
+///     children: &[],
 /// };
 /// assert_eq!(NEEDS.nodes[0].kind, "deploy");
 /// ```
@@ -54,6 +55,9 @@ pub struct Needs<'n> {
     pub nodes: &'n [NodeNeed<'n>],
     /// The outcome words that edges wait for.
     pub words: &'n [WordNeed<'n>],
+    /// What the pipelines need that its stages run, and that these run in turn: each file once. They name no children
+    /// themselves.
+    pub children: &'n [Needs<'n>],
 }
 
 /// A node that needs a custom handler.
@@ -120,6 +124,7 @@ pub struct AttributeNeed<'n> {
 ///     source: "",
 ///     nodes: &[NodeNeed { id: "review", kind: "ask", place: PLACE, kind_place: PLACE, attributes: &[] }],
 ///     words: &[WordNeed { words: &["approved"], nodes: &[0], target: "ship", place: PLACE }],
+///     children: &[],
 /// };
 /// let need = NEEDS.words[0];
 /// assert_eq!((NEEDS.nodes[need.nodes[0] as usize].id, need.target), ("review", "ship"));
@@ -163,16 +168,18 @@ pub(crate) enum Lack<'n> {
 /// The most faults that are told one by one.
 const MAX: usize = 20;
 
-/// The first faults, and how many there are.
+/// The first faults, each with the needs of its file, and how many there are.
 pub(crate) struct Lacks<'n> {
-    pub(crate) list: [Option<Lack<'n>>; MAX],
+    pub(crate) list: [Option<(Needs<'n>, Lack<'n>)>; MAX],
     pub(crate) count: usize,
+    /// The needs that are compared at the moment.
+    needs: Needs<'n>,
 }
 
 impl<'n> Lacks<'n> {
     const fn push(&mut self, lack: Lack<'n>) {
         if self.count < MAX {
-            self.list[self.count] = Some(lack);
+            self.list[self.count] = Some((self.needs, lack));
         }
         self.count += 1;
     }
@@ -243,38 +250,65 @@ const fn reads(field: FieldType, value: Readable) -> bool {
     })
 }
 
-/// Compares needs with handlers: one rule for the build and for the start of a run.
+/// Compares needs with handlers, those of children too: one rule for the build and for the start of a run.
 pub(crate) const fn lacks<'n>(needs: &Needs<'n>, specs: Specs<'n>) -> Lacks<'n> {
     let mut found = Lacks {
         list: [None; MAX],
         count: 0,
+        needs: *needs,
     };
+    let mut member = 0;
+    while member <= needs.children.len() {
+        found.needs = file(needs, member);
+        own(needs, member, specs, &mut found);
+        member += 1;
+    }
+    found
+}
+
+/// The needs of one file of a family: first the pipeline itself, then its children.
+const fn file<'n>(family: &Needs<'n>, member: usize) -> Needs<'n> {
+    match member {
+        0 => *family,
+        child => family.children[child - 1],
+    }
+}
+
+const fn own<'n>(family: &Needs<'n>, member: usize, specs: Specs<'n>, found: &mut Lacks<'n>) {
+    let needs = file(family, member);
     let mut at = 0;
     while at < needs.nodes.len() {
         let node = &needs.nodes[at];
         match find(specs, node.kind) {
-            Some(spec) => fields(node, spec, &mut found),
+            Some(spec) => fields(node, spec, found),
             // A kind that nothing handles is told once, at the first node that names it.
-            None if !named_before(needs, at) => found.push(Lack::Kind { node }),
+            None if !named_before(family, member, at) => found.push(Lack::Kind { node }),
             None => {}
         }
         at += 1;
     }
     at = 0;
     while at < needs.words.len() {
-        word(needs, &needs.words[at], specs, &mut found);
+        word(&needs, &needs.words[at], specs, found);
         at += 1;
     }
-    found
 }
 
-const fn named_before(needs: &Needs<'_>, end: usize) -> bool {
-    let mut at = 0;
-    while at < end {
-        if equal(needs.nodes[at].kind, needs.nodes[end].kind) {
-            return true;
+/// Whether a node of an earlier file, or an earlier node of the same file, is of the kind of a node.
+const fn named_before(family: &Needs<'_>, last: usize, end: usize) -> bool {
+    let kind = file(family, last).nodes[end].kind;
+    let mut member = 0;
+    while member <= last {
+        let nodes = file(family, member).nodes;
+        let end = if member == last { end } else { nodes.len() };
+        let mut at = 0;
+        while at < end {
+            if equal(nodes[at].kind, kind) {
+                return true;
+            }
+            at += 1;
         }
-        at += 1;
+        member += 1;
     }
     false
 }
@@ -398,6 +432,7 @@ impl fmt::Display for NeedFault {
 }
 
 /// Compares what a pipeline needs with a registry; empty where every handler is there and gets what it reads.
+/// Its children are not looked at; each of them can be asked for in the same way.
 ///
 /// ```
 /// use orchestra_engine::{Registry, check_registry};
@@ -484,12 +519,13 @@ pub fn check_registry(pipeline: &Pipeline, registry: &Registry) -> Vec<NeedFault
         source: &pipeline.source,
         nodes: &nodes,
         words: &words,
+        children: &[],
     };
     let found = lacks(&needs, Specs::List(&specs));
     found
         .list
         .iter()
         .flatten()
-        .map(|lack| crate::needs_text::fault(lack))
+        .map(|(_, lack)| crate::needs_text::fault(lack))
         .collect()
 }

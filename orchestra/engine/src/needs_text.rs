@@ -78,7 +78,7 @@ pub(crate) const fn page(needs: &Needs<'_>, found: &Lacks<'_>) -> Page {
     page.push_all(&["the handlers do not fit `", needs.file, "`\n"]);
     let mut at = 0;
     while at < found.list.len() {
-        if let Some(lack) = &found.list[at] {
+        if let Some((needs, lack)) = &found.list[at] {
             page.push_all(&["\nerror[", code(lack), "]: "]);
             message(&mut page, lack);
             snippet(&mut page, needs, place(lack));

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use orchestra_core::SharedPipeline;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
-use crate::builtin::fan_in;
 use crate::builtin::simulate::Simulated;
+use crate::builtin::{child, fan_in};
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
 use crate::needs::check_registry;
 use crate::registry::Registry;
+use crate::run::Origin;
 
 /// A handler as a run uses it.
 pub(crate) struct Resolved {
@@ -53,13 +54,64 @@ impl Handlers {
 pub(crate) fn resolve(
     settings: &Settings,
     pipeline: &SharedPipeline,
-    registry: &Registry,
+    origin: &Origin,
 ) -> Result<Handlers, Refusals> {
-    let found: Vec<Found> = pipeline
-        .kinds
-        .iter()
-        .map(|kind| find(settings, registry, kind))
-        .collect();
+    let found = find_all(settings, pipeline, &origin.registry);
+    let mut list = faults(settings, pipeline, &origin.registry, &found);
+    let descendants = child::descendants(settings, pipeline, &origin.registry);
+    for (child, registry) in &descendants {
+        list.extend(faults(
+            settings,
+            child,
+            registry,
+            &find_all(settings, child, registry),
+        ));
+    }
+    // A child is simulated by the script of its parent, which names other nodes too.
+    if let Some(script) = settings.script.as_ref().filter(|_| origin.depth == 0) {
+        let pipelines = || std::iter::once(pipeline).chain(descendants.iter().map(|(child, _)| child));
+        for node in script.nodes() {
+            if pipelines().any(|pipeline| pipeline.find(node).is_some()) {
+                continue;
+            }
+            let known = pipelines().flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id));
+            let near = Refusal::suggest(node, known);
+            list.push(Refusal {
+                code: "unknown_script_node",
+                file: Default::default(),
+                position: Default::default(),
+                message: format!(
+                    "the script names the node `{node}`, which the pipeline does not have{near}"
+                ),
+            });
+        }
+    }
+    if !list.is_empty() {
+        let pipeline = pipeline.name.to_string();
+        return Err(Refusals { pipeline, list });
+    }
+    let handlers = found.into_iter().map(|found| match found {
+        Found::Handler(handler) => Some(handler),
+        _ => None,
+    });
+    Ok(Handlers {
+        by_kind: handlers.collect(),
+    })
+}
+
+/// What is to be had for each kind of a pipeline.
+fn find_all(settings: &Settings, pipeline: &Pipeline, registry: &Registry) -> Vec<Found> {
+    let kinds = pipeline.kinds.iter();
+    kinds.map(|kind| find(settings, registry, kind)).collect()
+}
+
+/// What one pipeline asks for and does not get, in the order of its file.
+fn faults(
+    settings: &Settings,
+    pipeline: &SharedPipeline,
+    registry: &Arc<Registry>,
+    found: &[Found],
+) -> Vec<Refusal> {
     let mut list = Vec::new();
     // A compiled pipeline was checked against its handlers when the program was built.
     let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
@@ -80,6 +132,7 @@ pub(crate) fn resolve(
                 found
             };
             list.extend(refuse(pipeline, registry, stage, found));
+            list.extend(child::refuse(settings, pipeline, registry, stage));
         }
     }
     for kind in registry.kinds().filter(|kind| is_the_cores(kind)) {
@@ -93,31 +146,8 @@ pub(crate) fn resolve(
             ),
         });
     }
-    if let Some(script) = &settings.script {
-        for node in script.nodes().filter(|node| pipeline.find(node).is_none()) {
-            let near = Refusal::suggest(node, pipeline.nodes.iter().map(|row| &*row.id));
-            list.push(Refusal {
-                code: "unknown_script_node",
-                file: Default::default(),
-                position: Default::default(),
-                message: format!(
-                    "the script names the node `{node}`, which the pipeline does not have{near}"
-                ),
-            });
-        }
-    }
-    if !list.is_empty() {
-        list.sort_by_key(|refusal| refusal.position);
-        let pipeline = pipeline.name.to_string();
-        return Err(Refusals { pipeline, list });
-    }
-    let handlers = found.into_iter().map(|found| match found {
-        Found::Handler(handler) => Some(handler),
-        _ => None,
-    });
-    Ok(Handlers {
-        by_kind: handlers.collect(),
-    })
+    list.sort_by_key(|refusal| refusal.position);
+    list
 }
 
 /// The core itself decides start, exit and routing nodes of the built-in kinds.
@@ -146,13 +176,14 @@ fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bo
 
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let own = registry.get(kind);
-    let provided =
-        !kind::BUILT_IN.contains(&kind) || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN);
+    let provided = !kind::BUILT_IN.contains(&kind)
+        || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN)
+        || settings.runner_of_children(kind).is_some();
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
             heeds_status: built_in,
-            ends_itself: built_in && kind == kind::TOOL,
+            ends_itself: built_in && matches!(kind, kind::TOOL | kind::MANAGER_LOOP | kind::SUBPIPELINE),
         })
     };
     match (&settings.script, own) {
@@ -172,6 +203,11 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
         },
         (None, None) if kind == kind::TOOL => resolved(&settings.tool, true),
         (None, None) if kind == kind::FAN_IN => resolved(&settings.fan_in, true),
+        (None, None) => match settings.runner_of_children(kind) {
+            Some(runner) => resolved(runner, true),
+            None if !provided => Found::NotProvided,
+            None => Found::Unknown,
+        },
         (_, None) if !provided => Found::NotProvided,
         _ => Found::Unknown,
     }

@@ -2,20 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use orchestra_core::{EffectId, SharedPipeline};
+use orchestra_core::{Answer, EffectId, Question, SharedPipeline};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Timestamp;
 use crate::engine::Settings;
+use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
 use crate::questions::Questions;
+use crate::registry::Registry;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
+use crate::steering::ActiveStage;
 use crate::store::{RunStore, StagePlace, StoreError, TemporaryFolder};
 
 pub(crate) struct Run {
@@ -29,6 +32,7 @@ pub(crate) struct Run {
     pub(crate) questions: Questions,
     /// For each node whether several branches may run it at once; nothing where none do.
     shared: Box<[bool]>,
+    pub(crate) origin: Origin,
     own: Mutex<Own>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
@@ -36,6 +40,28 @@ pub(crate) struct Run {
     has_files: AtomicBool,
     /// Whether something could not be written.
     has_failed: AtomicBool,
+}
+
+/// What a run was started with, beside its pipeline; what the runs that its stages start are given in turn.
+#[derive(Default)]
+pub(crate) struct Origin {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) seed: u64,
+    /// In how many other runs this one runs.
+    pub(crate) depth: u32,
+    /// The folder in which its tools run; `None` for the program's own.
+    pub(crate) working_dir: Option<PathBuf>,
+    pub(crate) watched: Watched,
+}
+
+/// Whether somebody wants to know at which stages a run is.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) enum Watched {
+    #[default]
+    No,
+    Yes,
+    /// And may tell these stages something.
+    AndSteered,
 }
 
 /// What few stages need.
@@ -46,6 +72,10 @@ struct Own {
     failure: Option<StoreError>,
     /// How often each node was simulated.
     turns: Vec<(NodeIndex, usize)>,
+    /// The stages that run, in the order in which they began, where the run is watched.
+    active: Vec<Arc<ActiveStage>>,
+    /// The runs that stages of this one have started.
+    children: Vec<Weak<Run>>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -105,6 +135,7 @@ impl Run {
         id: RunId,
         settings: Arc<Settings>,
         store: Option<Arc<dyn RunStore>>,
+        origin: Origin,
     ) -> Run {
         Run {
             shared: shared_nodes(&pipeline),
@@ -116,6 +147,7 @@ impl Run {
             has_files: AtomicBool::new(store.is_some()),
             store,
             stop: Stop::default(),
+            origin,
             own: Mutex::default(),
             has_tokens: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
@@ -257,6 +289,63 @@ impl Run {
                 0
             }
         }
+    }
+
+    /// Keeps a stage among those that run, where somebody may want to know.
+    pub(crate) fn activate(&self, id: &EffectId) -> Option<Arc<ActiveStage>> {
+        let folder = match self.origin.watched {
+            Watched::No => return None,
+            Watched::Yes => None,
+            // Now it is open for this visit; later another may have begun.
+            Watched::AndSteered => self.stage_dir(id).ok(),
+        };
+        let stage = Arc::new(ActiveStage::new(id, folder));
+        lock(&self.own).active.push(stage.clone());
+        Some(stage)
+    }
+
+    /// The stages that run, in the order in which they began; only a watched run knows.
+    pub(crate) fn active_stages(&self) -> Vec<Arc<ActiveStage>> {
+        let mut own = lock(&self.own);
+        own.active.retain(|stage| !stage.is_over());
+        own.active.clone()
+    }
+
+    /// Keeps a run that a stage of this one has started, so that its questions can be answered from here.
+    pub(crate) fn adopt(&self, child: &Arc<Run>) {
+        let mut own = lock(&self.own);
+        own.children.retain(|child| child.strong_count() > 0);
+        own.children.push(Arc::downgrade(child));
+    }
+
+    fn children(&self) -> Vec<Arc<Run>> {
+        lock(&self.own)
+            .children
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// The open questions of this run, and of those that its stages have started.
+    pub(crate) fn open_questions(&self) -> Vec<Question> {
+        let mut open = self.questions.list();
+        open.extend(self.children().iter().flat_map(|child| child.open_questions()));
+        open
+    }
+
+    /// Answers a question of this run or, where it has none of that name, of one that its stages have started.
+    pub(crate) fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
+        let mut answered = self.questions.answer(gate, answer.clone());
+        for child in self.children() {
+            let Err(AnswerError::NoQuestion { open, .. }) = &mut answered else {
+                break;
+            };
+            match child.answer(gate, answer.clone()) {
+                Err(AnswerError::NoQuestion { open: others, .. }) => open.extend(others),
+                other => return other,
+            }
+        }
+        answered
     }
 
     /// Lets go of what only a running run needs.

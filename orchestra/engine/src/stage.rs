@@ -13,6 +13,7 @@ use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
 use crate::run::{Place, Run};
+use crate::steering::{Active, ActiveStage};
 use crate::store::StoreError;
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
@@ -30,11 +31,18 @@ pub struct StageContext {
     run: Arc<Run>,
     id: EffectId,
     context: Context,
+    active: Option<Arc<ActiveStage>>,
 }
 
 impl StageContext {
     pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context) -> StageContext {
-        StageContext { run, id, context }
+        let active = run.activate(&id);
+        StageContext {
+            run,
+            id,
+            context,
+            active,
+        }
     }
 
     /// The node, with its attributes.
@@ -122,10 +130,23 @@ impl StageContext {
         self.run.stage_dir(&self.id)
     }
 
+    /// The folder in which the work of the run is to be done, such as that of a supervised pipeline
+    /// (`stack.child_workdir`); `None` for the program's own.
+    pub fn working_dir(&self) -> Option<&Path> {
+        self.run.origin.working_dir.as_deref()
+    }
+
     /// A token that is cancelled when this attempt is: at its timeout, or when the run is cancelled. The handler's
     /// future is dropped then, so only tasks that the handler started on its own need this.
     pub fn cancellation(&self) -> CancellationToken {
         self.run.token(&self.id)
+    }
+
+    /// What a manager loop has told this stage since this was asked last, oldest first (Attractor 4.11). Each
+    /// instruction also stands in the [folder of the stage](StageContext::stage_dir) as `steer-001.md`, `steer-002.md`
+    /// and so on.
+    pub fn instructions(&self) -> Vec<String> {
+        self.active.as_ref().map_or_else(Vec::new, |stage| stage.heard())
     }
 
     /// Tells those who follow the run, by an event.
@@ -136,6 +157,11 @@ impl StageContext {
         if self.run.sink.wanted() {
             self.run.emit(EventKind::StageLog { node, message });
         }
+    }
+
+    /// To be kept as long as the stage runs, whatever the handler does with its context.
+    pub(crate) fn active(&self) -> Option<Active> {
+        self.active.clone().map(Active)
     }
 
     pub(crate) fn run(&self) -> &Run {

@@ -99,7 +99,7 @@ async fn the_folder_holds_what_the_specification_says() {
         written,
         json!({
             "schema": "orchestra.result/1", "run": "one", "status": "success", "path": ["start", "write", "exit"],
-            "failure_reason": null, "failure": null,
+            "failure_reason": null, "failure": null, "error_history": [], "restarts": 0,
             "outcomes": {
                 "start": {"status": "success"},
                 "write": {"status": "success", "notes": "Stage completed: write"},

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use orchestra_engine::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Outcome, RunFailure, RunStatus,
-    Script, StartError,
+    BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Handler, HandlerFuture,
+    HandlerSet, KindSpec, Kinds, Outcome, Registry, RunFailure, RunStatus, Script, StageContext, StartError,
+    Words,
 };
 use orchestra_graph::{LoadOptions, ShapeFallback, Source, Transform, load};
 use support::{Acts, acts, engine, pipeline, run, start};

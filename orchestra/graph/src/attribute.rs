@@ -88,6 +88,8 @@ pub enum AttributeType {
     Word(&'static [&'static str]),
     /// The id of a node.
     Node,
+    /// Keys, or pairs of keys `new=old`, separated by commas; see [`key_pairs`](crate::key_pairs).
+    Pairs,
 }
 
 impl AttributeType {
@@ -109,6 +111,7 @@ impl AttributeType {
                 format!("one of {}", words.join(", "))
             }
             AttributeType::Node => "the id of a node".to_owned(),
+            AttributeType::Pairs => "keys or pairs of keys such as `a,b=c`, separated by commas".to_owned(),
         }
     }
 
@@ -146,6 +149,9 @@ impl AttributeType {
             (AttributeType::Word(words), Value::String(_)) => {
                 let text = text?;
                 words.contains(&text).then(|| Value::String(text.into()))
+            }
+            (AttributeType::Pairs, Value::String(text)) => {
+                crate::children::key_pairs(text).is_some().then(|| value.clone())
             }
             (AttributeType::Word(words), Value::Boolean(_)) => {
                 let text = value.to_string();
@@ -239,7 +245,7 @@ macro_rules! attributes {
     };
 }
 
-use AttributeType::{Boolean, Duration as Time, Float, Integer, Node, String as Text, Word};
+use AttributeType::{Boolean, Duration as Time, Float, Integer, Node, Pairs, String as Text, Word};
 
 const ANY: i64 = i64::MIN;
 const EFFORT: AttributeType = Word(&["low", "medium", "high"]);
@@ -260,9 +266,13 @@ attributes! {
     MaxRestarts "max_restarts" [graph] Integer(0), "20", [], "How often `loop_restart` may restart the run.";
     RestartKeep "restart_keep" [graph] Text, "", [], "Context keys, separated by commas, that survive a restart.";
     FailureBreaker "failure_breaker" [graph] Integer(0), "3", [], "How often running the same failure may repeat before the run fails; 0 is never.";
-    ChildDotfile "stack.child_dotfile" [graph node] Text, "", [], "The pipeline file that a manager loop supervises.";
+    ChildDotfile "stack.child_dotfile" [graph node] Text, "", [], "The pipeline file that a manager loop supervises, relative to the file that names it.";
     ChildWorkdir "stack.child_workdir" [graph node] Text, "", [], "The working folder of the supervised pipeline.";
     ChildAutostart "stack.child_autostart" [graph node] Boolean, "true", [], "Whether a manager loop starts its child.";
+    SubpipelineFile "subpipeline.file" [node] Text, "", [], "The pipeline file that a sub-pipeline node runs, relative to the file that names it.";
+    SubpipelineName "subpipeline.name" [node] Text, "", [], "The pipeline that a sub-pipeline node runs, by the name under which the program registered it, where no file is named.";
+    SubpipelineInputs "subpipeline.inputs" [node] Pairs, "", [], "What a sub-pipeline's context starts with beside `goal`: `key`, or `child_key=parent_key`.";
+    SubpipelineOutputs "subpipeline.outputs" [node] Pairs, "", [], "What comes back from a sub-pipeline's context: `key`, or `parent_key=child_key`.";
     HookPre "tool_hooks.pre" [graph node] Text, "", [], "Shell command before each tool call of a model.";
     HookPost "tool_hooks.post" [graph node] Text, "", [], "Shell command after each tool call of a model.";
     LlmModel "llm_model" [graph node] Text, "", [], "The model, by its name or by a tier of the configuration.";
@@ -309,6 +319,10 @@ attributes! {
     PollInterval "manager.poll_interval" [node] Time, "45s", [], "Time between two looks of a manager loop.";
     MaxCycles "manager.max_cycles" [node] Integer(1), "1000", [], "How often a manager loop looks.";
     StopCondition "manager.stop_condition" [node] Text, "", [], "Condition under which a manager loop ends with success.";
+    GuardIntervene "manager.guard.intervene" [node] Text, "", [], "Condition under which a manager loop steers its child.";
+    GuardEscalate "manager.guard.escalate" [node] Text, "", [], "Condition under which a manager loop gives its child up and fails.";
+    SteerMessage "manager.steer_message" [node] Text, "", [], "What a manager loop tells its child when it steers.";
+    SteerCooldown "manager.steer_cooldown" [node] Time, "", [], "The least time between two steerings of a manager loop.";
     ManagerActions "manager.actions" [node] Text, "observe,wait", [], "What a manager loop does in each cycle.";
     Condition "condition" [edge] Text, "", [], "When the edge may be taken (Attractor 10).";
     Weight "weight" [edge] Integer(ANY), "0", [], "Priority among edges that may be taken; the highest wins.";
@@ -599,5 +613,8 @@ mod tests {
             Some(Value::Duration(Duration::from_secs(5)))
         );
         assert_eq!(Time.coerce(&Value::String("soon".into())), None);
+        let pairs = |text: &str| Pairs.coerce(&Value::String(text.into())).is_some();
+        assert!(pairs("release, child.version=version") && pairs(""));
+        assert!(!pairs("a=") && !pairs("=b") && !pairs("a=b=c") && !pairs("two words"));
     }
 }

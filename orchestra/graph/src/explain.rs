@@ -75,6 +75,35 @@ static PAGES: &[Page] = &[
         "a known attribute has a value of the wrong type",
         "Attractor 2.4, rule L6"
     ),
+    page!(
+        "attribute_without_effect",
+        &check::attribute_without_effect::CHECK
+    ),
+    page!(
+        "child_cycle",
+        Error,
+        "a pipeline runs itself, by way of its children",
+        "Attractor 9.4"
+    ),
+    page!(
+        "child_invalid",
+        Error,
+        "a child pipeline has errors",
+        "Attractor 9.4"
+    ),
+    page!("child_missing", &check::child_missing::CHECK),
+    page!(
+        "child_nesting",
+        Error,
+        "child pipelines nest too deep, or are too many",
+        "rule L10"
+    ),
+    page!(
+        "child_not_found",
+        Error,
+        "the file of a child pipeline cannot be read",
+        "Attractor 4.11 and 9.4"
+    ),
     page!("condition_syntax", &check::condition_syntax::CHECK),
     page!(
         "conflicting_aliases",
@@ -117,6 +146,11 @@ static PAGES: &[Page] = &[
         "Attractor 2.2"
     ),
     page!("invalid_utf8", Error, "the file is not UTF-8", "rule L10"),
+    page!(
+        "join_policy_unsatisfiable",
+        &check::join_policy_unsatisfiable::CHECK
+    ),
+    page!("join_policy_unused", &check::join_policy_unused::CHECK),
     page!("nesting_limit", Error, "subgraphs nest too deep", "rule L10"),
     page!("no_path_to_exit", &check::no_path_to_exit::CHECK),
     page!("node_id_case_clash", &check::node_id_case_clash::CHECK),
@@ -130,7 +164,9 @@ static PAGES: &[Page] = &[
         "non_exhaustive_conditions",
         &check::non_exhaustive_conditions::CHECK
     ),
+    page!("parallel_nesting", &check::parallel_nesting::CHECK),
     page!("parallel_no_join", &check::parallel_no_join::CHECK),
+    page!("parallel_reentry", &check::parallel_reentry::CHECK),
     page!(
         "port",
         Error,

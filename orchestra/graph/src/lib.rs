@@ -8,6 +8,7 @@ pub mod ast;
 mod attribute;
 mod attributes;
 mod check;
+mod children;
 mod choice;
 pub mod condition;
 mod diagnostic;
@@ -26,6 +27,7 @@ pub mod table;
 mod text;
 mod transform;
 mod value;
+mod ways;
 
 pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
@@ -33,7 +35,8 @@ pub use attribute::{
 };
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
-pub use choice::{Choice, choices};
+pub use children::{ChildReader, LoadedChild, ReadFault, key_pairs};
+pub use choice::{Choice, choice_named, choices};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use explain::{Page, explain, rules};
 pub use label::{accelerator_key, label_text, normalize_label};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::analysis::Analysis;
 use crate::ast;
 use crate::check::{self, LintRule};
+use crate::children::{ChildReader, Family, LoadedChild};
 use crate::diagnostic::{Diagnostic, Report, Severity};
 use crate::lower::lower;
 use crate::model::{Edge, Graph};
@@ -22,7 +23,7 @@ use crate::transform::{Transform, apply_stylesheet, expand_goal};
 /// assert_eq!(errors(LoadOptions { deny: vec!["unknown_attribute".to_owned()], ..LoadOptions::default() }), 1);
 /// ```
 #[derive(Clone, Default)]
-pub struct LoadOptions {
+pub struct LoadOptions<'r> {
     /// How large a pipeline may be.
     pub limits: Limits,
     /// Users' own transforms; they run after the built-in ones, in order.
@@ -35,6 +36,9 @@ pub struct LoadOptions {
     pub allow: Vec<String>,
     /// Codes whose warnings and notes are errors; `warnings` means all warnings.
     pub deny: Vec<String>,
+    /// How the files of child pipelines are read; without it they are neither looked for nor loaded. What else these
+    /// options say holds for children too.
+    pub children: Option<&'r dyn ChildReader>,
 }
 
 /// A loaded pipeline: what was understood, and what is wrong with it.
@@ -54,9 +58,13 @@ pub struct Loaded {
     pub graph: Graph,
     /// The diagnostics, in the order of the text.
     pub report: Report,
+    /// The pipelines that its stages run, each once, in the order in which they are named; see
+    /// [`descendants`](Loaded::descendants) for all that these run in turn.
+    pub children: Vec<LoadedChild>,
 }
 
-/// Parses, lowers, transforms and checks a text (Attractor 7.3). It never fails: what is wrong stands in the report.
+/// Parses, lowers, transforms and checks a text (Attractor 7.3), and the pipelines that it runs (Attractor 9.4). It
+/// never fails: what is wrong stands in the report.
 ///
 /// ```
 /// use orchestra_graph::{LoadOptions, Source, load};
@@ -64,8 +72,8 @@ pub struct Loaded {
 /// assert!(!loaded.report.has_errors());
 /// assert_eq!(loaded.graph.nodes.len(), 3);
 /// ```
-pub fn load(source: Source, options: &LoadOptions) -> Loaded {
-    load_parsed(parse(&source, &options.limits), options)
+pub fn load(source: Source, options: &LoadOptions<'_>) -> Loaded {
+    load_first(parse(&source, &options.limits), options)
 }
 
 /// Like [`load`], for bytes that may not be text.
@@ -74,8 +82,13 @@ pub fn load(source: Source, options: &LoadOptions) -> Loaded {
 /// use orchestra_graph::{LoadOptions, load_bytes};
 /// assert!(load_bytes("a.dot", b"\xff", &LoadOptions::default()).report.has_errors());
 /// ```
-pub fn load_bytes(name: &str, bytes: &[u8], options: &LoadOptions) -> Loaded {
-    load_parsed(parse_bytes(name, bytes, &options.limits), options)
+pub fn load_bytes(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> Loaded {
+    load_first(parse_bytes(name, bytes, &options.limits), options)
+}
+
+fn load_first(parsed: Parsed, options: &LoadOptions<'_>) -> Loaded {
+    let mut family = Family::new(parsed.source.name(), options);
+    load_parsed(parsed, &mut family).0
 }
 
 /// The fault of an edge whose end a transform took away.
@@ -88,7 +101,9 @@ fn torn(transform: &str, edge: &Edge) -> Diagnostic {
     .help("take away the edges of a node together with the node")
 }
 
-fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
+/// Loads the file that was opened last, and says how deep its children nest.
+pub(crate) fn load_parsed(parsed: Parsed, family: &mut Family<'_>) -> (Loaded, usize) {
+    let options = family.options;
     let Parsed {
         source,
         file,
@@ -104,8 +119,11 @@ fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
         faults.extend(graph.settle().iter().map(|edge| torn(transform.name(), edge)));
     }
     // A text that gave no statement has no start either; saying so would only hide the real fault.
+    let (mut children, mut height) = (Vec::new(), 0);
     if !unreadable {
-        check::run(&Analysis::new(&graph, &source), options, &mut faults);
+        let analysis = Analysis::new(&graph, &source);
+        check::run(&analysis, options, &mut faults);
+        (children, height) = family.children(&analysis, &mut faults);
     }
     faults.retain(|fault| fault.is_error() || !options.allow.iter().any(|code| code == fault.code));
     for fault in &mut faults {
@@ -115,12 +133,14 @@ fn load_parsed(parsed: Parsed, options: &LoadOptions) -> Loaded {
             fault.severity = Severity::Error;
         }
     }
-    Loaded {
+    let loaded = Loaded {
         report: Report::new(source.clone(), faults),
         source,
         file,
         graph,
-    }
+        children,
+    };
+    (loaded, height)
 }
 
 #[cfg(test)]

@@ -84,7 +84,15 @@ fn a_failed_block_takes_the_first_way_that_is_open() {
         };
         let jumps = ", retry_target=mend, fallback_retry_target=last";
         let (join, mend, last) = ("join".to_owned(), "mend".to_owned(), "last".to_owned());
+        assert_eq!(
+            failed(&block(jumps, "shape=diamond")),
+            (join.clone(), Rule::FailureToRouting)
+        );
         let route = format!("{jumps}, on_failure=route");
+        assert_eq!(
+            failed(&block(&route, "shape=diamond")),
+            (join.clone(), Rule::FailureToRouting)
+        );
         assert_eq!(failed(&block(&route, FAN_IN)), (join, Rule::Join));
         assert_eq!(failed(&block(jumps, FAN_IN)), (mend, Rule::RetryTarget));
         assert_eq!(

@@ -37,7 +37,7 @@ impl Chance {
 /// Tests run unoptimised and side by side on small machines; the figure is to catch what is not linear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn timed(name: &str, bytes: &[u8], options: &LoadOptions) -> Loaded {
+fn timed(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> Loaded {
     let begun = Instant::now();
     let loaded = load_bytes(name, bytes, options);
     let took = begun.elapsed();
@@ -247,6 +247,26 @@ fn large_graphs_of_awkward_shape_are_checked_in_linear_time() {
             "fan-out chain",
             lines(&|at| format!("f{at} [shape=component]; f{at} -> f{}; f{at} -> x; \n", at + 1))
                 + "start -> f0;\n",
+        ),
+        (
+            "blocks in a loop",
+            lines(&|at| {
+                format!(
+                    "f{at} [shape=component, join_policy=k_of_n, join_k=9]; j{at} [shape=tripleoctagon]; f{at} -> a{at} -> j{at}; a{at} -> f{at}; a{at} -> start; f{at} -> j{at} -> f{}; j{at} -> start;\n",
+                    at + 1
+                )
+            }) + "start -> f0; f20000 -> exit;\n",
+        ),
+        (
+            "blocks in blocks",
+            lines(&|at| {
+                format!(
+                    "f{at} [shape=component]; f{at} -> a{at} -> m{at}; a{at} -> f{}; f{at} -> f{}; m{} -> m{at};\n",
+                    at / 2,
+                    at + 1,
+                    at + 1
+                )
+            }) + "start -> f0; f20000 -> m20000; m0 -> exit;\n",
         ),
         (
             "gates",

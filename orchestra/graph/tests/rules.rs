@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use orchestra_graph::{Diagnostic, LoadOptions, Loaded, Page, Source, explain, load, load_bytes, rules};
+use orchestra_graph::{
+    Diagnostic, LoadOptions, Loaded, Page, ReadFault, Source, explain, load, load_bytes, rules,
+};
 
 /// A fenced block of a page.
 struct Block<'p> {
@@ -32,8 +34,18 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     found
 }
 
-fn check(name: &str, text: &str) -> Loaded {
-    load(Source::new(name, text), &LoadOptions::default())
+/// Loads a graph of a page, which may name the page's files as children.
+fn check(page: &Page, text: &str) -> Loaded {
+    let files = |path: &str, _: u64| {
+        let mut blocks = blocks(page.text).into_iter();
+        let file = blocks.find(|block| block.words == ["dot", "file", path]);
+        file.map(|block| block.text.into()).ok_or(ReadFault::Missing)
+    };
+    let options = LoadOptions {
+        children: Some(&files),
+        ..LoadOptions::default()
+    };
+    load(Source::new(format!("{}.dot", page.code), text), &options)
 }
 
 /// The texts that a page cannot show.
@@ -51,10 +63,27 @@ fn generate(wish: &str) -> Loaded {
             )
             .into_bytes()
         }
+        Some(("children", count)) => return family(count.parse().expect("a number")),
         Some(("size", bytes)) => vec![b' '; bytes.parse().expect("a number")],
         _ => panic!("`{wish}` is no known way to make a text"),
     };
     load_bytes("made.dot", &made, &LoadOptions::default())
+}
+
+/// A pipeline with many children.
+fn family(count: usize) -> Loaded {
+    let names: String = (0..count)
+        .map(|at| format!("c{at} [shape=folder, subpipeline.file=\"c{at}.dot\"]\nstart -> c{at} -> exit\n"))
+        .collect();
+    let child = |_: &str, _: u64| Ok(b"digraph { start -> exit }".to_vec());
+    let options = LoadOptions {
+        children: Some(&child),
+        ..LoadOptions::default()
+    };
+    load(
+        Source::new("made.dot", format!("digraph {{\n{names}}}")),
+        &options,
+    )
 }
 
 fn place(loaded: &Loaded, fault: &Diagnostic) -> String {
@@ -93,7 +122,7 @@ fn mistakes(page: &Page) -> Vec<String> {
         };
         match block.words.as_slice() {
             ["dot", "bad", at] => {
-                let loaded = check("bad.dot", block.text);
+                let loaded = check(page, block.text);
                 let mut own = loaded
                     .report
                     .diagnostics
@@ -131,12 +160,14 @@ fn mistakes(page: &Page) -> Vec<String> {
                 seen.insert("bad");
             }
             ["dot", "good"] => {
-                let loaded = check("good.dot", block.text);
+                let loaded = check(page, block.text);
                 if !loaded.report.diagnostics.is_empty() {
                     say("the good graph has faults", &loaded);
                 }
                 seen.insert("good");
             }
+            // A child of the other graphs.
+            ["dot", "file", _] => {}
             words => mistakes.push(format!(
                 "{}.md:{}: unknown block {words:?}",
                 page.code, block.line

@@ -194,6 +194,10 @@ impl<'de> Visitor<'de> for ReadEntries {
         self.visit_str(&word.to_string())
     }
 
+    fn visit_f64<E: de::Error>(self, word: f64) -> Result<Vec<Entry>, E> {
+        self.visit_str(&word.to_string())
+    }
+
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Vec<Entry>, M::Error> {
         let full = Full::deserialize(MapAccessDeserializer::new(map))?;
         Ok(vec![Entry::full(full)])

@@ -89,6 +89,18 @@ fn words_that_yaml_might_take_for_something_else_stay_words() {
         .map(|outcome| outcome.status.word())
         .collect();
     assert_eq!(words, ["Yes", "No", "y", "on", "1", "~1", "true"]);
+    let script = read("gate: [{outcome: No}, {outcome: true}, {preferred_label: 1}, {preferred_label: Yes}]");
+    let said: Vec<&str> = script
+        .outcomes_of("gate")
+        .iter()
+        .map(|outcome| {
+            outcome
+                .preferred_label
+                .as_deref()
+                .unwrap_or(outcome.status.word())
+        })
+        .collect();
+    assert_eq!(said, ["No", "true", "1", "Yes"]);
 }
 
 #[test]

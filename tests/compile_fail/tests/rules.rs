@@ -40,9 +40,39 @@ fn made(wish: &str) -> Vec<u8> {
             )
             .into_bytes()
         }
+        Some(("children", count)) => {
+            let nodes = (0..count.parse().expect("a number")).map(|at| {
+                let child = child(at);
+                format!(
+                    "c{at} [shape=folder, label=C, subpipeline.file=\"{child}\"]\nstart -> c{at} -> exit\n"
+                )
+            });
+            format!("digraph many {{\n{}}}\n", nodes.collect::<String>()).into_bytes()
+        }
         Some(("size", bytes)) => vec![b' '; bytes.parse().expect("a number")],
         _ => panic!("`{wish}` is no known way to make a text"),
     }
+}
+
+/// Writes the children that the graphs of a page name into a folder.
+fn write_files(package: &Package, page: &Page, folder: &str) {
+    for part in page.text.split("```dot file ").skip(1) {
+        let (name, rest) = part.split_once('\n').expect("a line behind the fence");
+        let (text, _) = rest.split_once("```").expect("a closing fence");
+        package.write(&format!("{folder}/{name}"), text);
+    }
+    let Some((_, rest)) = page.text.split_once("```generate bad children=") else {
+        return;
+    };
+    let (count, _) = rest.split_once('\n').expect("a line behind the fence");
+    for at in 0..count.parse().expect("a number") {
+        let child = child(at);
+        package.write(&format!("{folder}/{child}"), "digraph { start -> exit }\n");
+    }
+}
+
+fn child(at: usize) -> String {
+    format!("children/{at}.dot")
 }
 
 fn check_all() -> Said {
@@ -51,6 +81,7 @@ fn check_all() -> Said {
     for page in rules() {
         let (text, _) = bad(page);
         package.write(&format!("src/rules/{}.dot", page.code), text);
+        write_files(&package, page, "src/rules");
         // A note says nothing in a build unless its code is denied.
         let deny = match page.severity {
             Severity::Info => format!(", deny({})", page.code),
@@ -149,6 +180,7 @@ fn every_sound_graph_builds_without_a_word() {
         };
         let (text, _) = rest.split_once("```").expect("a closing fence");
         package.write(&format!("pipelines/{}.dot", page.code), text);
+        write_files(&package, page, "pipelines");
         let _ = writeln!(
             program,
             "orchestra::pipeline! {{ pub mod {0} = \"pipelines/{0}.dot\", deny(warnings); }}",

@@ -95,25 +95,42 @@ fn number(text: &str) -> Option<f64> {
 
 /// Whether a condition holds; the text must be one.
 pub fn holds(text: &str, seen: &Seen) -> bool {
+    read(text, seen).0
+}
+
+/// The keys that a condition reads, each once, with the values that it sees (rule R8).
+pub fn values(text: &str, seen: &Seen) -> Vec<(String, String)> {
+    let mut values: Vec<(String, String)> = Vec::new();
+    for key in read(text, seen).1 {
+        if values.iter().all(|(known, _)| *known != key) {
+            values.push((key.clone(), seen.text(&key)));
+        }
+    }
+    values
+}
+
+fn read(text: &str, seen: &Seen) -> (bool, Vec<String>) {
     let chars: Vec<char> = text.chars().collect();
     let mut reader = Reader {
         chars: &chars,
         at: 0,
         seen,
+        keys: Vec::new(),
     };
     reader.blanks();
     if reader.at == chars.len() {
-        return true;
+        return (true, Vec::new());
     }
     let answer = reader.or();
     assert_eq!(reader.at, chars.len(), "text is left over in `{text}`");
-    answer
+    (answer, reader.keys)
 }
 
 struct Reader<'a> {
     chars: &'a [char],
     at: usize,
     seen: &'a Seen,
+    keys: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -166,6 +183,7 @@ impl Reader<'_> {
             return answer;
         }
         let key = self.run(|c| c.is_alphanumeric() || "._-:".contains(c));
+        self.keys.push(key.clone());
         self.blanks();
         for operator in ["!=", "<=", ">=", "=", "<", ">", "contains", "matches"] {
             if self.sign(operator) {

@@ -19,6 +19,8 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// The edges, in the order of the file.
     pub edges: Vec<Edge>,
+    /// Where the branches of each fan-out meet. Who draws the brackets knows it; it is not a part of the text.
+    pub joins: BTreeMap<String, String>,
 }
 
 /// A node.
@@ -41,11 +43,15 @@ pub struct Edge {
     pub attributes: Attributes,
 }
 
-/// What the stages of a run will say.
+/// What the stages and people of a run will say, and when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
-    /// The outcomes of each stage, visit by visit; the last one repeats, and a stage without any succeeds.
+    /// The outcomes of each stage, call by call; the last one repeats, and a stage without any succeeds.
     pub outcomes: BTreeMap<String, Vec<ScriptedOutcome>>,
+    /// What becomes of the questions of each gate, call by call; the last one repeats.
+    pub reactions: BTreeMap<String, Vec<Reaction>>,
+    /// Decides how long everything takes, and with that which of the things that run at a time ends first.
+    pub schedule: u64,
 }
 
 /// What a stage says once.
@@ -61,6 +67,57 @@ pub struct ScriptedOutcome {
     pub updates: BTreeMap<String, Value>,
     /// Why it failed; empty for no reason.
     pub reason: String,
+    /// A summary; empty for none.
+    pub notes: String,
+    /// What kind of failure it is.
+    pub category: Category,
+    /// How many milliseconds a server wants to be left alone.
+    pub retry_after: Option<u64>,
+}
+
+/// The kinds of failures (Attractor appendix D).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Category {
+    /// Another attempt may help.
+    #[default]
+    Retryable,
+    /// Another attempt will not help.
+    Terminal,
+    /// The pipeline is at fault.
+    Pipeline,
+}
+
+/// What becomes of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// Somebody answers; who answers what the question does not offer is taken to skip it then.
+    Answer(String),
+    /// Somebody does not want to answer.
+    Skip,
+    /// The time is up; a question that waits for ever is skipped.
+    Silence,
+    /// There is nobody to ask.
+    Nobody,
+}
+
+/// Which call of a stage or gate it is: each further visit, attempt, restart, and place among branches is another.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The visit, from 1.
+    pub visit: u32,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// How often the run was restarted.
+    pub restart: u32,
+    /// The sum of the places, from 0, of the branches in which it is among the edges of their fan-outs.
+    pub places: usize,
+}
+
+impl Call {
+    fn of<T: Clone>(self, list: Option<&Vec<T>>) -> Option<T> {
+        let at = (self.visit + self.attempt + self.restart) as usize - 2 + self.places;
+        list.and_then(|list| list.get(at).or(list.last())).cloned()
+    }
 }
 
 impl ScriptedOutcome {
@@ -71,31 +128,66 @@ impl ScriptedOutcome {
             ..ScriptedOutcome::default()
         }
     }
+
+    /// A failure with a reason.
+    pub fn fail(reason: &str) -> ScriptedOutcome {
+        ScriptedOutcome {
+            reason: reason.to_owned(),
+            ..ScriptedOutcome::word("fail")
+        }
+    }
 }
 
 impl Script {
-    /// What a stage says at a visit, counted from 0.
-    pub fn outcome(&self, node: &str, visit: usize) -> ScriptedOutcome {
-        let said = self
-            .outcomes
-            .get(node)
-            .and_then(|list| list.get(visit).or(list.last()));
-        said.cloned().unwrap_or_else(|| ScriptedOutcome::word("success"))
+    /// A script of outcomes.
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = (&'a str, Vec<ScriptedOutcome>)>) -> Script {
+        let outcomes = outcomes.into_iter().map(|(node, list)| (node.to_owned(), list));
+        Script {
+            outcomes: outcomes.collect(),
+            ..Script::default()
+        }
+    }
+
+    /// What a stage says at a call.
+    pub fn outcome(&self, node: &str, call: Call) -> ScriptedOutcome {
+        let said = call.of(self.outcomes.get(node));
+        said.unwrap_or_else(|| ScriptedOutcome::word("success"))
+    }
+
+    /// What becomes of a gate's question at a call.
+    pub fn reaction(&self, gate: &str, call: Call) -> Reaction {
+        call.of(self.reactions.get(gate)).unwrap_or(Reaction::Skip)
+    }
+
+    /// How many nanoseconds something takes: a stage, a wait, an answer. No two things take equally long.
+    pub fn duration(&self, kind: &str, name: &str) -> u64 {
+        let start = self.schedule.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325;
+        let bytes = kind.bytes().chain([0]).chain(name.bytes());
+        let hash = bytes.fold(start, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        1_000_000 + (mixed >> 32)
     }
 }
 
 impl Graph {
     /// The graph as DOT text in the plainest way.
     pub fn dot(&self) -> String {
-        self.print(None)
+        self.print(None).0
     }
 
-    /// The graph as DOT text in one of the many ways in which people write it; all mean the same.
-    pub fn dot_in_style(&self, style: &mut Random) -> String {
-        self.print(Some(style))
+    /// The graph as DOT text in one of the many ways in which people write it; all mean the same. Afterwards the nodes
+    /// are in the order in which the text first names them.
+    pub fn dot_in_style(&mut self, style: &mut Random) -> String {
+        let (text, order) = self.print(Some(style));
+        let rank = |id: &str| order.iter().position(|known| known == id);
+        self.nodes.sort_by_key(|node| rank(&node.id));
+        text
     }
 
-    fn print(&self, mut style: Option<&mut Random>) -> String {
+    /// The text, and the ids of the nodes in the order in which it first names them.
+    fn print(&self, mut style: Option<&mut Random>) -> (String, Vec<String>) {
         let mut odds = |percent: usize| style.as_deref_mut().is_some_and(|style| style.chance(percent));
         let mut text = String::from("digraph pipeline {\n");
         let block = odds(50);
@@ -108,12 +200,14 @@ impl Graph {
         }
         let nodes_last = odds(25);
         let mut nodes = String::new();
+        let mut declared: Vec<String> = Vec::new();
         for node in &self.nodes {
             // A node that says nothing and leads on need not be declared (rule L8).
             let leads_on = self.edges.iter().any(|edge| edge.from == node.id);
             if node.attributes.is_empty() && leads_on && odds(20) {
                 continue;
             }
+            declared.push(node.id.clone());
             if odds(10) {
                 nodes.push_str("    // a stage: { not \"this\" }\n");
             }
@@ -150,7 +244,13 @@ impl Graph {
             text.push_str(&nodes);
         }
         text.push_str("}\n");
-        text
+        let ends = |edge: &Edge| [edge.from.clone(), edge.to.clone()];
+        let named: Vec<String> = self.edges.iter().flat_map(ends).collect();
+        let order = match nodes_last {
+            true => [named, declared].concat(),
+            false => [declared, named].concat(),
+        };
+        (text, order)
     }
 }
 

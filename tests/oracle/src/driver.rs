@@ -1,18 +1,22 @@
 //! Drives the real machine by a script, and writes down what it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use orchestra_core::{
-    Context, Effect, EffectId, Event, Machine, Observation, Outcome, RunFailure, SharedPipeline, Status,
+    Answer, BranchPath, Context, Effect, EffectId, Event, FailureCategory, Machine, Observation, Outcome,
+    RunFailure, SharedPipeline, Status,
 };
-use orchestra_graph::{Decision, Next, NodeIndex, Pipeline, RouteFault};
+use orchestra_graph::{Decision, EdgeIndex, Next, NodeIndex, Pipeline, RouteFault, Tested};
 
-use crate::description::{Script, ScriptedOutcome};
-use crate::trace::{End, Step, Trace, Way};
+use crate::description::{Call, Category, Reaction, Script, ScriptedOutcome};
+use crate::trace::{Delay, End, Recorded, Step, Trace, Way};
 
 /// Everything that went in and came out of a machine in one run.
 #[derive(Clone, Debug)]
 pub struct Recording {
+    /// The machine before the run.
+    pub before: Machine,
     /// The machine after the run.
     pub machine: Machine,
     /// The effects of the start.
@@ -21,39 +25,142 @@ pub struct Recording {
     pub turns: Vec<(Event, Vec<Effect>)>,
 }
 
-/// Runs a pipeline by a script to its end.
+/// What the machine waits for.
+struct Pending {
+    kind: &'static str,
+    due: u64,
+    id: EffectId,
+}
+
+/// Runs a pipeline by a script to its end. What was begun first does not end first: the script says how long
+/// everything takes.
 pub fn record(pipeline: impl Into<SharedPipeline>, script: &Script) -> Recording {
+    let before = Machine::prepare(pipeline, Context::new(), script.schedule);
+    let mut machine = before.clone();
     let mut first = Vec::new();
-    let mut machine = Machine::start(pipeline, Context::new(), 0, &mut first);
+    machine.begin(&mut first);
     let mut turns: Vec<(Event, Vec<Effect>)> = Vec::new();
-    let mut pending = waiting(&first);
-    while let Some(id) = pending {
-        let node = machine.pipeline().stage(id.node).id().to_owned();
-        let outcome = outcome(script.outcome(&node, id.visit as usize - 1));
-        let event = Event::NodeFinished { id, outcome };
-        let mut effects = Vec::new();
-        machine.on(event.clone(), &mut effects);
-        pending = waiting(&effects);
-        turns.push((event, effects));
+    let mut pending = BTreeMap::new();
+    let mut now = 0;
+    note(&machine, script, now, &first, &mut pending);
+    while let Some((name, next)) = pending.iter().min_by_key(|(name, next)| (next.due, *name)) {
+        let (name, kind, id) = (name.clone(), next.kind, next.id.clone());
+        now = next.due;
+        let elapsed = Duration::from_nanos(now);
+        turns.push((Event::Tick { elapsed }, Vec::new()));
+        machine.on(Event::Tick { elapsed }, &mut Vec::new());
+        for event in happens(&machine, script, kind, &id) {
+            let mut effects = Vec::new();
+            machine.on(event.clone(), &mut effects);
+            let refused = effects.is_empty();
+            if !refused {
+                pending.remove(&name);
+            }
+            note(&machine, script, now, &effects, &mut pending);
+            turns.push((event, effects));
+            if !refused {
+                break;
+            }
+        }
+        let waited: BTreeSet<EffectId> = machine.pending().into_iter().collect();
+        let expected: BTreeSet<EffectId> = pending.values().map(|next| next.id.clone()).collect();
+        assert_eq!(waited, expected, "the machine waits for what it asked for");
     }
+    assert!(machine.state().totals.finished, "the run has an end");
     Recording {
+        before,
         machine,
         first,
         turns,
     }
 }
 
+/// Notes what the machine began and cancelled.
+fn note(
+    machine: &Machine,
+    script: &Script,
+    now: u64,
+    effects: &[Effect],
+    pending: &mut BTreeMap<String, Pending>,
+) {
+    for effect in effects {
+        let (kind, id) = match effect {
+            Effect::RunNode { id, .. } => ("run", id),
+            Effect::StartTimer { id, .. } => ("timer", id),
+            // A question may have a timer of the same name; the script says which of the two comes first.
+            Effect::AskHuman { id, .. } => ("ask", id),
+            Effect::CancelEffect { id } => {
+                pending.remove(&id.name(machine.pipeline()));
+                continue;
+            }
+            Effect::Restart { .. } | Effect::Finish { .. } => {
+                assert!(pending.is_empty(), "nothing is left behind");
+                continue;
+            }
+            _ => continue,
+        };
+        let name = id.name(machine.pipeline());
+        let next = Pending {
+            kind,
+            due: now + script.duration(kind, &name),
+            id: id.clone(),
+        };
+        pending.insert(name, next);
+    }
+}
+
+/// The events that tell the machine what became of an effect; the next one is for where it does not take the first.
+fn happens(machine: &Machine, script: &Script, kind: &str, id: &EffectId) -> Vec<Event> {
+    let pipeline = machine.pipeline();
+    let node = pipeline.stage(id.node);
+    let id = id.clone();
+    match kind {
+        "run" => vec![Event::NodeFinished {
+            outcome: outcome(script.outcome(node.id(), call(pipeline, &id))),
+            id,
+        }],
+        "timer" => vec![Event::TimerFired { id }],
+        _ => {
+            let skipped = Event::Answered {
+                id: id.clone(),
+                answer: Answer::skipped(),
+            };
+            match script.reaction(node.id(), call(pipeline, &id)) {
+                Reaction::Answer(text) => {
+                    let answer = Answer::choice(text);
+                    vec![Event::Answered { id, answer }, skipped]
+                }
+                Reaction::Silence if node.duration("timeout").is_some() => vec![Event::TimerFired { id }],
+                Reaction::Silence | Reaction::Skip => vec![skipped],
+                Reaction::Nobody => vec![Event::Unanswerable {
+                    id,
+                    reason: "nobody is there".to_owned(),
+                }],
+            }
+        }
+    }
+}
+
+/// Which call of its stage an effect is.
+fn call(pipeline: &Pipeline, id: &EffectId) -> Call {
+    let places = id.branch.steps().iter().map(|step| place(pipeline, step.edge));
+    Call {
+        visit: id.visit,
+        attempt: id.attempt,
+        restart: id.restart,
+        places: places.sum(),
+    }
+}
+
+/// The place of an edge among those of its node.
+fn place(pipeline: &Pipeline, edge: EdgeIndex) -> usize {
+    let mut edges = pipeline.stage(pipeline.edge(edge).from).edges();
+    edges.position(|(at, _)| at == edge).unwrap()
+}
+
 /// The trace of a pipeline that runs by a script.
 pub fn trace_of(pipeline: impl Into<SharedPipeline>, script: &Script) -> Trace {
     record(pipeline, script).trace()
-}
-
-/// The stage that the machine asks to be run.
-fn waiting(effects: &[Effect]) -> Option<EffectId> {
-    effects.iter().find_map(|effect| match effect {
-        Effect::RunNode { id, .. } => Some(*id),
-        _ => None,
-    })
 }
 
 /// A scripted outcome as the machine takes it.
@@ -64,6 +171,13 @@ pub fn outcome(said: ScriptedOutcome) -> Outcome {
     outcome.suggested_next_ids = said.suggested;
     outcome.context_updates = said.updates;
     outcome.failure_reason = filled(said.reason);
+    outcome.notes = filled(said.notes);
+    outcome.failure_category = match said.category {
+        Category::Retryable => FailureCategory::Retryable,
+        Category::Terminal => FailureCategory::Terminal,
+        Category::Pipeline => FailureCategory::Pipeline,
+    };
+    outcome.retry_after = said.retry_after.map(Duration::from_millis);
     outcome
 }
 
@@ -81,54 +195,206 @@ impl Recording {
         let id = |node: NodeIndex| pipeline.stage(node).id().to_owned();
         let mut steps = Vec::new();
         let mut end = End::Other("the run did not end".to_owned());
-        let mut ran = vec![false; pipeline.nodes.len()];
+        let mut begun = 0;
         for effect in self.effects() {
             match effect {
-                Effect::RunNode { id, .. } => ran[id.node.at()] = true,
-                Effect::Observe(Observation::StageStarted { id: effect, .. }) => {
-                    steps.push(Step::Visit(id(effect.node)));
-                }
-                Effect::Observe(
-                    Observation::StageCompleted {
-                        id: effect, outcome, ..
+                Effect::RunNode { id, context } => steps.push(Step::Run {
+                    name: id.name(pipeline),
+                    context: own(context),
+                }),
+                Effect::Observe(observation) => {
+                    if let Observation::StageStarted { id, index } = observation
+                        && id.attempt == 1
+                    {
+                        assert_eq!(*index, begun, "stages are counted from 0");
+                        begun += 1;
                     }
-                    | Observation::StageFailed {
-                        id: effect, outcome, ..
-                    },
-                ) if ran[effect.node.at()] => steps.push(Step::Outcome(outcome.status.word().to_owned())),
-                Effect::Observe(Observation::Routed { from, decision }) => {
-                    steps.push(choice(pipeline, *from, decision));
+                    steps.extend(told(pipeline, observation));
                 }
                 Effect::Finish { failure } => end = ending(failure.as_ref()),
                 _ => {}
             }
         }
         let state = self.machine.state();
-        let recorded = state.outcomes.iter().zip(&ran).zip(pipeline.nodes.iter());
-        let outcomes: BTreeMap<String, String> = recorded
-            .filter(|((_, ran), _)| **ran)
-            .filter_map(|((outcome, _), node)| {
-                let word = outcome.as_ref()?.status.word().to_owned();
-                Some((node.id.to_string(), word))
-            })
-            .collect();
-        let own = state.context.iter().filter(|(key, _)| !key.starts_with("graph."));
+        assert_eq!(state.totals.begun, begun);
+        let main = &state.main;
+        let outcomes = main.outcomes.iter().map(|(node, outcome)| {
+            let recorded = Recorded {
+                word: outcome.status.word().to_owned(),
+                notes: outcome.notes.clone().unwrap_or_default(),
+            };
+            (id(node), recorded)
+        });
+        let nodes = (0..pipeline.nodes.len() as u32).map(NodeIndex);
+        let visits = nodes.map(|node| (id(node), main.visits.get(node)));
+        let errors = main.errors.iter();
         Trace {
             steps,
             end,
-            outcomes,
-            context: own.map(|(key, value)| (key.to_owned(), value.clone())).collect(),
+            outcomes: outcomes.collect(),
+            context: own(&main.context),
+            path: main.path.iter().map(|node| id(*node)).collect(),
+            visits: visits.filter(|(_, visits)| *visits > 0).collect(),
+            errors: errors
+                .map(|error| (id(error.node), error.visit, error.attempt, error.reason.clone()))
+                .collect(),
+            retries: main
+                .retries
+                .iter()
+                .map(|(node, retries)| (id(NodeIndex(*node)), *retries))
+                .collect(),
+            taken: (0..pipeline.edges.len() as u32)
+                .map(EdgeIndex)
+                .map(|at| (edge(pipeline, at), state.totals.taken[at.at()]))
+                .filter(|(_, taken)| *taken > 0)
+                .collect(),
+            reroutes: state.totals.reroutes,
+            restarts: state.totals.restarts,
         }
     }
 }
 
-fn choice(pipeline: &Pipeline, from: NodeIndex, decision: &Decision) -> Step {
-    let stage = pipeline.stage(from);
-    let place = |wanted| stage.edges().position(|(at, _)| at == wanted).unwrap();
+/// The context without the attributes of the graph.
+fn own(context: &Context) -> crate::trace::Values {
+    let own = context.iter().filter(|(key, _)| !key.starts_with("graph."));
+    own.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}
+
+/// An observation in words.
+fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
+    let id = |node: NodeIndex| pipeline.stage(node).id().to_owned();
+    let ended = |effect: &EffectId, outcome: &Outcome, again| Step::Outcome {
+        name: effect.name(pipeline),
+        word: outcome.status.word().to_owned(),
+        reason: outcome.failure_reason.clone().unwrap_or_default(),
+        again,
+    };
+    let nanos = |duration: &Duration| duration.as_nanos() as u64;
+    let millis = |duration: &Duration| duration.as_millis() as u64;
+    Some(match observation {
+        Observation::StageStarted { id, .. } => Step::Start(id.name(pipeline)),
+        Observation::StageCompleted { id, outcome, .. } => ended(id, outcome, false),
+        Observation::StageFailed {
+            id,
+            outcome,
+            will_retry,
+            ..
+        } => ended(id, outcome, *will_retry),
+        Observation::StageRetrying {
+            id, attempts, delay, ..
+        } => {
+            assert_eq!(
+                delay.subsec_nanos() % 1_000_000,
+                0,
+                "delays are whole milliseconds"
+            );
+            Step::Wait {
+                name: id.name(pipeline),
+                attempts: *attempts,
+                delay: Delay {
+                    least: millis(delay),
+                    most: millis(delay),
+                },
+            }
+        }
+        Observation::StageCancelled { id, .. } => Step::Cancelled(id.name(pipeline)),
+        Observation::Routed {
+            branch,
+            from,
+            decision,
+        } => choice(pipeline, branch, *from, decision),
+        Observation::ParallelStarted {
+            id,
+            branches,
+            tested: seen,
+        } => Step::Fork {
+            name: id.name(pipeline),
+            branches: *branches,
+            tested: tested(pipeline, seen),
+        },
+        Observation::ParallelBranchStarted { branch, index } => Step::BranchStart {
+            branch: branch.name(pipeline),
+            index: *index,
+        },
+        Observation::ParallelBranchCompleted {
+            branch,
+            index,
+            status,
+            reason,
+            duration,
+        } => Step::BranchEnd {
+            branch: branch.name(pipeline),
+            index: *index,
+            status: status.word().to_owned(),
+            reason: reason.clone(),
+            lasted: nanos(duration),
+        },
+        Observation::ParallelCompleted {
+            id,
+            succeeded,
+            failed,
+            duration,
+        } => Step::Join {
+            name: id.name(pipeline),
+            succeeded: *succeeded,
+            failed: *failed,
+            lasted: nanos(duration),
+        },
+        Observation::InterviewStarted { id, question } => {
+            let offered = question.options.iter().map(|option| {
+                let to = option.to.clone().unwrap_or_default();
+                (option.key.clone(), option.label.clone(), to)
+            });
+            Step::Asked {
+                name: id.name(pipeline),
+                choices: offered.collect(),
+                default: question.default.clone(),
+                timeout: question.timeout.as_ref().map(millis),
+            }
+        }
+        Observation::InterviewCompleted { id, answer, .. } => Step::Answered {
+            name: id.name(pipeline),
+            answer: answer.clone(),
+        },
+        Observation::InterviewTimeout { id, default, .. } => Step::Unanswered {
+            name: id.name(pipeline),
+            default: default.clone(),
+        },
+        Observation::GoalGateUnsatisfied {
+            gate,
+            target,
+            reroute,
+        } => Step::Reroute {
+            gate: id(*gate),
+            target: id(*target),
+            count: *reroute,
+        },
+        Observation::Restarted { edge: at, restart } => Step::Restart {
+            edge: edge(pipeline, *at),
+            count: *restart,
+        },
+        _ => return None,
+    })
+}
+
+/// An edge by its node and its place among the edges of that.
+fn edge(pipeline: &Pipeline, at: EdgeIndex) -> (String, usize) {
+    let from = pipeline.edge(at).from;
+    (pipeline.stage(from).id().to_owned(), place(pipeline, at))
+}
+
+fn tested(pipeline: &Pipeline, tested: &[Tested]) -> Vec<(usize, bool)> {
+    tested
+        .iter()
+        .map(|tested| (place(pipeline, tested.edge), tested.held))
+        .collect()
+}
+
+fn choice(pipeline: &Pipeline, branch: &BranchPath, from: NodeIndex, decision: &Decision) -> Step {
     let id = |node: NodeIndex| pipeline.stage(node).id().to_owned();
     let way = match decision.next {
         Next::Edge(edge) => Way::Edge {
-            place: place(edge),
+            place: place(pipeline, edge),
             to: id(pipeline.edge(edge).to),
         },
         Next::Jump(target) => Way::Jump(id(target)),
@@ -140,14 +406,11 @@ fn choice(pipeline: &Pipeline, from: NodeIndex, decision: &Decision) -> Step {
         }),
     };
     Step::Choice {
-        from: stage.id().to_owned(),
+        branch: branch.name(pipeline),
+        from: id(from),
         way,
         rule: decision.rule.word().to_owned(),
-        tested: decision
-            .tested
-            .iter()
-            .map(|tested| (place(tested.edge), tested.held))
-            .collect(),
+        tested: tested(pipeline, &decision.tested),
     }
 }
 
@@ -157,9 +420,9 @@ fn ending(failure: Option<&RunFailure>) -> End {
     };
     match failure.clone() {
         RunFailure::StageFailed { node, reason } => End::StageFailed { node, reason },
-        RunFailure::NoMatchingEdge { node, .. } => End::NoMatchingEdge(node),
+        RunFailure::NoMatchingEdge { node, report } => End::NoMatchingEdge { node, report },
         RunFailure::DeadEnd { node } => End::DeadEnd(node),
-        RunFailure::FailureEnd { node, .. } => End::FailureEnd(node),
+        RunFailure::FailureEnd { node, reason } => End::FailureEnd { node, reason },
         RunFailure::MaxVisits {
             node,
             limit,
@@ -171,6 +434,20 @@ fn ending(failure: Option<&RunFailure>) -> End {
         },
         RunFailure::FailureBreaker { node, reason, count } => End::FailureBreaker { node, reason, count },
         RunFailure::CircularPipeline { from, to } => End::Circular { from, to },
+        RunFailure::GoalGate {
+            node,
+            outcome,
+            reason,
+            limit,
+        } => End::GoalGate {
+            node,
+            outcome,
+            reason,
+            limit,
+        },
+        RunFailure::MaxRestarts { from, to, limit } => End::MaxRestarts { from, to, limit },
+        RunFailure::BranchReentry { from, to } => End::Reentry { from, to },
+        RunFailure::WaitsForHuman { node, .. } => End::WaitsForHuman(node),
         other => End::Other(other.to_string()),
     }
 }

@@ -1,9 +1,10 @@
-//! A second opinion on the rules of routing (R1-R8, R10, R11) and of conditions (C1-C5).
+//! A second opinion on the rules of the run: routing (R1-R11), retries (Y1-Y5, Y7), parallel blocks (P1-P4), human
+//! gates (H1-H4), and of conditions (C1-C5).
 //!
 //! [`mod@reference`] walks a pipeline by the letter of the rules, slowly and plainly; [`conditions`] does the same for
-//! the condition language. Neither calls the router, the conditions or the labels of `orchestra-graph`, so a
-//! mistake there is not repeated here. [`generate`] makes graphs and scripts at random, [`driver`] runs the real
-//! machine by the same scripts, and both give a [`Trace`] that must be equal.
+//! the condition language. Neither calls the router, the joins, the conditions or the labels of `orchestra-graph`, nor
+//! anything of `orchestra-core`, so a mistake there is not repeated here. [`generate`] makes graphs and scripts at
+//! random, [`driver`] runs the real machine by the same scripts, and both give a [`Trace`] that must be equal.
 //!
 //! `ORACLE_CASES` and `ORACLE_SEED` make the random tests longer or start them elsewhere.
 
@@ -18,10 +19,10 @@ pub mod reference;
 pub mod shrink;
 mod trace;
 
-pub use description::{Graph, Script, ScriptedOutcome};
+pub use description::{Category, Graph, Reaction, Script, ScriptedOutcome};
 pub use driver::trace_of;
 pub use generate::{Case, cases, graphs};
-pub use trace::{End, Step, Trace, Way};
+pub use trace::{Delay, End, Recorded, Step, Trace, Way, node_of};
 
 use orchestra_graph::{Analysis, Limits, LoadOptions, Pipeline, Source, load, lower, parse};
 
@@ -39,6 +40,29 @@ pub fn load_pipeline(dot: &str) -> Result<Pipeline, String> {
         errors.collect::<Vec<_>>().join("\n")
     };
     loaded.pipeline().ok_or_else(told)
+}
+
+/// Loads a graph from its text, and puts the joins that it was drawn with into the table; also says at which fan-outs
+/// the loader found others.
+///
+/// # Errors
+/// The messages of the errors, one a line.
+pub fn load_drawn(graph: &Graph, dot: &str) -> Result<(Pipeline, Vec<String>), String> {
+    let mut pipeline = load_pipeline(dot)?;
+    let mut others = Vec::new();
+    for (fan_out, join) in &graph.joins {
+        let (Some(at), Some(join)) = (pipeline.find(fan_out), pipeline.find(join)) else {
+            continue;
+        };
+        let row = &mut pipeline.nodes.to_mut()[at.at()];
+        if let Some(found) = &mut row.fan_out
+            && found.join != join
+        {
+            found.join = join;
+            others.push(fan_out.clone());
+        }
+    }
+    Ok((pipeline, others))
 }
 
 /// The pipeline of a text whatever the checks say of it: a test of one rule need not be a sensible pipeline.

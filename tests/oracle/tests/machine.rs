@@ -7,23 +7,27 @@ use orchestra_oracle_tests::driver::record;
 use orchestra_oracle_tests::generate::SCRIPTS;
 use orchestra_oracle_tests::shrink::shrink;
 use orchestra_oracle_tests::{
-    Case, Graph, Script, Step, Way, case_count, cases, load_pipeline, reference, seed, trace_of,
+    Case, Graph, Script, Step, Way, case_count, cases, load_drawn, reference, seed, trace_of,
 };
 
 fn differs(graph: &Graph, script: &Script) -> bool {
-    load_pipeline(&graph.dot()).is_ok_and(|pipeline| {
+    load_drawn(graph, &graph.dot()).is_ok_and(|(pipeline, _)| {
         // Removing things may leave a graph that the reference cannot read; that is no smaller case.
         let expected = std::panic::catch_unwind(|| reference::run(graph, script));
-        expected.is_ok_and(|expected| expected != trace_of(pipeline, script))
+        expected.is_ok_and(|mut expected| {
+            let found = trace_of(pipeline, script);
+            expected.settle(&found);
+            expected != found
+        })
     })
 }
 
 fn explain(case: &Case, script: &Script) -> String {
-    let pipeline = load_pipeline(&case.dot).unwrap();
+    let (pipeline, _) = load_drawn(&case.graph, &case.dot).unwrap();
     std::panic::set_hook(Box::new(|_| {}));
     let (graph, small) = shrink(&case.graph, script, differs);
     let _ = std::panic::take_hook();
-    let small_pipeline = load_pipeline(&graph.dot()).unwrap();
+    let (small_pipeline, _) = load_drawn(&graph, &graph.dot()).unwrap();
     format!(
         "the machine and the rules differ; again with ORACLE_SEED={} ORACLE_CASES=1\n{}\n{script:#?}\n\
          == machine\n{}\n== rules\n{}\n\n==== shrunk\n{}\n{small:#?}\n== machine\n{}\n== rules\n{}",
@@ -48,8 +52,8 @@ fn machine_and_rules_give_the_same_trace() {
             break;
         }
         made += 1;
-        let pipeline = match load_pipeline(&case.dot) {
-            Ok(pipeline) => std::sync::Arc::new(pipeline),
+        let pipeline = match load_drawn(&case.graph, &case.dot) {
+            Ok((pipeline, _)) => std::sync::Arc::new(pipeline),
             Err(told) => {
                 rejected.push(told);
                 continue;
@@ -57,8 +61,9 @@ fn machine_and_rules_give_the_same_trace() {
         };
         for script in &case.scripts {
             pairs += 1;
-            let expected = reference::run(&case.graph, script);
+            let mut expected = reference::run(&case.graph, script);
             let found = trace_of(pipeline.clone(), script);
+            expected.settle(&found);
             if expected != found {
                 panic!("{}", explain(&case, script));
             }
@@ -129,11 +134,11 @@ fn text(effects: &[Effect]) -> Vec<String> {
 fn same_events_give_the_same_effects_from_every_prefix() {
     let wanted = case_count(10_000) / 20;
     for case in cases(seed(500_000), wanted / SCRIPTS) {
-        let Ok(pipeline) = load_pipeline(&case.dot) else {
+        let Ok((pipeline, _)) = load_drawn(&case.graph, &case.dot) else {
             continue;
         };
         // Each run has a table of its own: nothing may hang on which one it is.
-        let again = load_pipeline(&case.dot).unwrap();
+        let (again, _) = load_drawn(&case.graph, &case.dot).unwrap();
         let (pipeline, again) = (std::sync::Arc::new(pipeline), std::sync::Arc::new(again));
         for script in &case.scripts {
             let one = record(pipeline.clone(), script);

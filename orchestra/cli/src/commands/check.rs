@@ -1,5 +1,7 @@
 //! `check`: parse, transform, check, and say what is wrong. No run.
 
+use std::collections::HashSet;
+
 use orchestra_graph::Severity;
 use serde_json::json;
 
@@ -12,16 +14,24 @@ use crate::terminal::{Paint, Terminal};
 pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
     let format = if terminal.json { Format::Json } else { args.format };
     let mut found = [0; 3];
+    // A file may be named here and be a child of another one; it is told of once.
+    let mut told = HashSet::new();
     for file in &args.files {
         let loaded = pipelines.load(file, &args.lints)?;
-        print_report(terminal, &loaded.report, format);
-        for diagnostic in &loaded.report.diagnostics {
-            found[diagnostic.severity as usize] += 1;
+        for report in loaded.reports() {
+            let name = report.source.name().trim_start_matches("./").to_owned();
+            if !told.insert((name, report.source.text().to_owned())) {
+                continue;
+            }
+            print_report(terminal, report, format);
+            for diagnostic in &report.diagnostics {
+                found[diagnostic.severity as usize] += 1;
+            }
         }
     }
     let of = |severity: Severity| found[severity as usize];
     let (errors, warnings, notes) = (of(Severity::Error), of(Severity::Warning), of(Severity::Info));
-    let files = args.files.len();
+    let files = told.len();
     if format == Format::Json {
         terminal.object(&json!({
             "schema": "orchestra.check/1", "files": files, "errors": errors, "warnings": warnings, "notes": notes,

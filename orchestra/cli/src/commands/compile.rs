@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args::{CompileArgs, Format};
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
+use crate::pipelines::{Pipelines, print_reports};
 use crate::terminal::Terminal;
 
 pub(crate) fn compile(
@@ -15,7 +15,7 @@ pub(crate) fn compile(
 ) -> Result<Exit, CliError> {
     let loaded = pipelines.load(&args.file, &args.lints)?;
     let format = if terminal.json { Format::Json } else { Format::Text };
-    print_report(terminal, &loaded.report, format);
+    print_reports(terminal, &loaded, format);
     let Some(pipeline) = loaded.pipeline() else {
         return Ok(Exit::Invalid);
     };
@@ -95,6 +95,7 @@ fn table(loaded: &Loaded, pipeline: &Pipeline) -> String {
             orchestra_graph::kind::TOOL => {
                 first_line(stage.text(Known::ToolCommand.name()).unwrap_or_default())
             }
+            kind if runs_child(kind) => child(pipeline, stage).unwrap_or_default().to_owned(),
             _ => stage
                 .text(Known::AgentTools.name())
                 .unwrap_or_default()
@@ -130,6 +131,20 @@ fn table(loaded: &Loaded, pipeline: &Pipeline) -> String {
         lines.push(line.trim_end().to_owned());
     }
     lines.join("\n")
+}
+
+fn runs_child(kind: &str) -> bool {
+    matches!(
+        kind,
+        orchestra_graph::kind::MANAGER_LOOP | orchestra_graph::kind::SUBPIPELINE
+    )
+}
+
+/// The pipeline that a stage runs: its file, or the name under which the program registers it.
+fn child<'p>(pipeline: &'p Pipeline, stage: Stage<'p>) -> Option<&'p str> {
+    let file = pipeline.child(stage.row()).map(|child| &*child.file);
+    file.or_else(|| stage.text(Known::SubpipelineName.name()))
+        .filter(|_| runs_child(stage.kind()))
 }
 
 fn first_line(text: &str) -> String {
@@ -169,6 +184,7 @@ fn object(loaded: &Loaded, pipeline: &Pipeline) -> Value {
                 "handler": stage.kind(),
                 "model": stage.text(Known::LlmModel.name()),
                 "provider": stage.text(Known::LlmProvider.name()),
+                "child": child(pipeline, stage),
                 "line": stage.row().position.line,
                 "attributes": attributes,
                 "routes": routes,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::args::{Format, GraphArgs, Lints, Picture};
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
+use crate::pipelines::{Pipelines, print_reports};
 use crate::terminal::Terminal;
 
 pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
@@ -16,7 +16,7 @@ pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal
     // A faulty graph is drawn all the same: the picture may show the fault.
     if loaded.report.has_errors() {
         let format = if terminal.json { Format::Json } else { Format::Text };
-        print_report(terminal, &loaded.report, format);
+        print_reports(terminal, &loaded, format);
     }
     let format = match args.format {
         Some(format) => format,

@@ -15,7 +15,7 @@ use crate::args::{Format, RunArgs};
 use crate::console::Console;
 use crate::entry::StartOptions;
 use crate::error::{CliError, Exit};
-use crate::pipelines::{Pipelines, print_report};
+use crate::pipelines::{Pipelines, print_reports};
 use crate::progress::Shown;
 use crate::terminal::{Paint, Terminal};
 
@@ -33,9 +33,9 @@ pub(crate) fn run(
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
     if !terminal.quiet || loaded.report.has_errors() {
-        print_report(
+        print_reports(
             terminal,
-            &loaded.report,
+            &loaded,
             if terminal.json { Format::Json } else { Format::Text },
         );
     }

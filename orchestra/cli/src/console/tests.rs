@@ -38,6 +38,12 @@ impl Screen for Paper {
             .push_str(text);
     }
 
+    fn end_line(&self) {
+        if !self.text().ends_with('\n') {
+            self.write("\n");
+        }
+    }
+
     fn close(&self) {
         self.write(">");
     }
@@ -244,7 +250,7 @@ async fn the_time_left_and_what_happens_then_are_shown() {
         .await
         .unwrap();
     assert!(
-        paper.text().contains("    20.0 s left to answer\n    Select: N"),
+        paper.text().contains("    20 s left to answer\n    Select: N"),
         "{}",
         paper.text()
     );

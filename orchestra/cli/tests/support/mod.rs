@@ -58,6 +58,21 @@ impl Place {
         command
     }
 
+    /// Calls the program with lines of standard input from a pipe.
+    pub fn call_with(&self, args: &[&str], input: &str) -> Done {
+        let mut command = self.command(args);
+        let pipes = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = pipes.spawn().expect("the program starts");
+        let mut pipe = child.stdin.take().unwrap();
+        // A program that reads nothing may be gone already.
+        let _ = std::io::Write::write_all(&mut pipe, input.as_bytes());
+        drop(pipe);
+        done(child.wait_with_output().unwrap())
+    }
+
     pub fn call(&self, args: &[&str]) -> Done {
         done(self.command(args).output().expect("the program starts"))
     }

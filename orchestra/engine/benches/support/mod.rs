@@ -5,7 +5,7 @@ pub(crate) mod constant;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orchestra_engine::{
     Engine, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, StageContext, Words,
@@ -15,7 +15,13 @@ use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 /// Stages that set one small value: `noop` always the same, `each` one of its own, `turn` a counter.
 pub(crate) struct Noops;
 
-const SPECS: &[KindSpec] = &[spec("noop"), spec("each"), spec("turn"), spec("wait")];
+const SPECS: &[KindSpec] = &[
+    spec("noop"),
+    spec("each"),
+    spec("turn"),
+    spec("wait"),
+    spec("nap"),
+];
 
 const fn spec(kind: &'static str) -> KindSpec {
     KindSpec {
@@ -33,6 +39,7 @@ impl HandlerSet for Noops {
         registry.add(SPECS[1], Arc::new(Each));
         registry.add(SPECS[2], Arc::new(Turn));
         registry.add(SPECS[3], Arc::new(Wait));
+        registry.add(SPECS[4], Arc::new(Nap));
     }
 }
 
@@ -57,6 +64,20 @@ struct Turn;
 impl Handler for Turn {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move { Outcome::success().set("turn", stage.visit()) })
+    }
+}
+
+/// How long a stage of kind `nap` sleeps.
+pub(crate) const NAP: Duration = Duration::from_millis(10);
+
+struct Nap;
+impl Handler for Nap {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move {
+            tokio::time::sleep(NAP).await;
+            drop(stage);
+            Outcome::success().set("value", 1)
+        })
     }
 }
 
@@ -102,6 +123,21 @@ pub(crate) fn circle(turns: u32) -> &'static Pipeline {
             c -> a
         }}"
     ))
+}
+
+/// A fan-out to branches of one stage each, all at once, and their join.
+pub(crate) fn fan(branches: usize, kind: &str) -> &'static Pipeline {
+    let mut text = format!(
+        "digraph fan {{\n    start -> fan\n    fan [shape=component, max_parallel={branches}]\n    node [type={kind}]\n"
+    );
+    for at in 0..branches {
+        let _ = writeln!(text, "    fan -> n{at} -> join");
+    }
+    text.push_str(
+        "    join [shape=tripleoctagon, type=\"parallel.fan_in\"]\n    exit [shape=Msquare, type=exit]\n",
+    );
+    text.push_str("    join -> exit\n}");
+    lasting(text)
 }
 
 pub(crate) fn engine() -> Engine {

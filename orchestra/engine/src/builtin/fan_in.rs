@@ -91,7 +91,7 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Outcome,
 }
 
 /// The candidate that a response names: by a JSON block with `best`, or by its id and nothing else.
-fn chosen<'c>(candidates: &'c [Candidate], response: &str) -> Result<&'c Candidate, String> {
+fn chosen<'a, 'c>(candidates: &'a [Candidate<'c>], response: &str) -> Result<&'a Candidate<'c>, String> {
     let bare = response
         .trim()
         .trim_matches(|c: char| matches!(c, '`' | '"' | '\'' | '*' | '.'))
@@ -106,7 +106,7 @@ fn chosen<'c>(candidates: &'c [Candidate], response: &str) -> Result<&'c Candida
     }
 }
 
-fn find<'c>(candidates: &'c [Candidate], id: &str) -> Result<&'c Candidate, String> {
+fn find<'a, 'c>(candidates: &'a [Candidate<'c>], id: &str) -> Result<&'a Candidate<'c>, String> {
     let eligible = || candidates.iter().filter(|candidate| candidate.succeeded());
     match candidates.iter().find(|candidate| candidate.id == id.trim()) {
         Some(candidate) if candidate.succeeded() => Ok(candidate),
@@ -115,7 +115,7 @@ fn find<'c>(candidates: &'c [Candidate], id: &str) -> Result<&'c Candidate, Stri
                 Some(_) => "did not succeed",
                 None => "is no candidate",
             };
-            let ids: Vec<&str> = eligible().map(|candidate| candidate.id.as_str()).collect();
+            let ids: Vec<&str> = eligible().map(|candidate| candidate.id).collect();
             let shown: String = id.trim().chars().take(80).collect();
             Err(format!(
                 "the choice `{}` {what}; {} may be chosen",
@@ -127,7 +127,7 @@ fn find<'c>(candidates: &'c [Candidate], id: &str) -> Result<&'c Candidate, Stri
 }
 
 /// The node's prompt, the candidates, and how to answer.
-fn prompt(node: Stage<'_>, candidates: &[Candidate]) -> String {
+fn prompt(node: Stage<'_>, candidates: &[Candidate<'_>]) -> String {
     let budget = (LISTED / candidates.len().max(1)).max(LEAST);
     let mut text = format!("{}\n\n## Candidates\n", node.prompt());
     for candidate in candidates {
@@ -140,7 +140,7 @@ fn prompt(node: Stage<'_>, candidates: &[Candidate]) -> String {
     text
 }
 
-fn describe(candidate: &Candidate, budget: usize, text: &mut String) {
+fn describe(candidate: &Candidate<'_>, budget: usize, text: &mut String) {
     text.push_str(&format!(
         "\n### {}\n- status: {}\n",
         candidate.id, candidate.status
@@ -160,8 +160,8 @@ fn describe(candidate: &Candidate, budget: usize, text: &mut String) {
     if let Some(reason) = &candidate.failure_reason {
         field("failure reason", reason, budget / 4);
     }
-    if !candidate.context_updates.is_empty() {
-        let updates = serde_json::to_string(&candidate.context_updates).unwrap_or_default();
+    if let Some(updates) = candidate.context_updates.filter(|updates| !updates.is_empty()) {
+        let updates = serde_json::to_string(updates).unwrap_or_default();
         field("context updates", &updates, budget / 2);
     }
 }
@@ -184,18 +184,19 @@ mod tests {
 
     use super::*;
 
-    fn three() -> Vec<Candidate> {
+    fn three() -> Context {
         let results = json!([
             {"id": "a", "status": "success"},
             {"id": "b", "status": "partial_success"},
             {"id": "c", "status": "fail", "failure_reason": "no tests"},
         ]);
-        candidates(&[("parallel.results", results)].into_iter().collect::<Context>()).unwrap()
+        [("parallel.results", results)].into_iter().collect()
     }
 
     #[test]
     fn a_choice_is_named_by_a_block_or_by_the_bare_id() {
-        let candidates = three();
+        let context = three();
+        let candidates = candidates(&context).unwrap();
         for response in [
             "B is shorter.\n```json\n{\"best\": \"b\"}\n```",
             "```json\n{\"best\": \"a\"}\n```\nNo:\n```json\n{\"best\": \" b \", \"why\": 1}\n```",
@@ -204,7 +205,7 @@ mod tests {
             "**b**",
         ] {
             assert_eq!(
-                chosen(&candidates, response).map(|best| &*best.id),
+                chosen(&candidates, response).map(|best| best.id),
                 Ok("b"),
                 "{response}"
             );
@@ -213,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_choice_that_cannot_be_made_is_told() {
-        let candidates = three();
+        let context = three();
+        let candidates = candidates(&context).unwrap();
         let told = |response: &str| chosen(&candidates, response).unwrap_err();
         assert_eq!(
             told("c"),

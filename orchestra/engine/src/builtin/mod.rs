@@ -1,9 +1,12 @@
 //! The handlers that every engine has.
 
 pub(crate) mod backend;
+pub(crate) mod child;
 pub(crate) mod codergen;
 pub(crate) mod fan_in;
+pub(crate) mod manager;
 pub(crate) mod output;
 pub(crate) mod simulate;
 pub(crate) mod status;
+pub(crate) mod subpipeline;
 pub(crate) mod tool;

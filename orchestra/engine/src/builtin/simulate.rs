@@ -9,7 +9,8 @@ use orchestra_graph::kind;
 
 use super::backend::SimulationBackend;
 use super::codergen::{keep, responded, stored};
-use super::output;
+use super::{child, output};
+use crate::engine::Settings;
 use crate::handler::{Handler, HandlerFuture, IntoOutcome};
 use crate::stage::StageContext;
 use crate::store::{StageFile, StoreError};
@@ -67,8 +68,12 @@ impl ScriptedOutcome for String {
 ///
 /// A fan-in that is not named chooses by status, score and id, because that needs no model.
 ///
-/// A stage gives its outcomes in turn, one an attempt, and the last again and again. For a human gate, the label, the
-/// suggested node or the outcome word is the answer; `skipped` skips the question, `timeout` leaves it unanswered.
+/// A manager loop or sub-pipeline that is not named runs its child, where it has one; the child is simulated by the same
+/// script, which may name the child's nodes too.
+///
+/// A stage gives its outcomes in turn, one an attempt, and the last again and again; a child that is run anew begins
+/// anew. For a human gate, the label, the suggested node or the outcome word is the answer; `skipped` skips the question,
+/// `timeout` leaves it unanswered.
 ///
 /// ```
 /// use orchestra_engine::{Outcome, Script};
@@ -237,14 +242,35 @@ impl Handler for Simulated {
         match &self.own {
             Some(own) if !self.script.simulates(stage.node().id()) => own.run(stage),
             _ => Box::pin(async move {
-                let outcome = self.outcome(&stage).await;
-                stored(&stage, outcome)
+                let settings = stage.run().settings.clone();
+                match self.child_handler(&settings, &stage) {
+                    Some(handler) => handler.run(stage).await,
+                    None => {
+                        let outcome = self.outcome(&stage).await;
+                        stored(&stage, outcome)
+                    }
+                }
             }),
         }
     }
 }
 
 impl Simulated {
+    /// What runs the child of a stage that has one and no outcome in the script; the child is simulated too.
+    fn child_handler<'s>(
+        &self,
+        settings: &'s Settings,
+        stage: &StageContext,
+    ) -> Option<&'s Arc<dyn Handler>> {
+        let (node, registry) = (stage.node(), &stage.run().origin.registry);
+        let scripted = self.script.nodes.contains_key(node.id());
+        if scripted || !child::runs_another(node, registry) {
+            return None;
+        }
+        child::child_of(settings, stage.pipeline(), registry, node)?;
+        settings.runner_of_children(node.kind())
+    }
+
     async fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
         let node = stage.node();
         let turn = self

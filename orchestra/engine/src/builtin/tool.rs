@@ -57,7 +57,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     {
         command = command.inherit(name);
     }
-    if let Some(folder) = &settings.working_dir {
+    if let Some(folder) = &stage.run().origin.working_dir {
         command = command.directory(folder);
     }
     let output = match command.run().await {

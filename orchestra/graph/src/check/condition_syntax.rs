@@ -17,6 +17,9 @@ pub(crate) static CHECK: Check = Check {
     run,
 };
 
+/// The conditions that a manager loop asks in each cycle (Attractor 4.11).
+const OF_MANAGERS: &[Known] = &[Known::StopCondition, Known::GuardIntervene, Known::GuardEscalate];
+
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionType]) {
@@ -31,14 +34,15 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             faults.push(found.edge(input.id(edge.from), input.id(edge.to)));
         }
     }
-    for (_, node) in input.nodes_with(&[Known::StopCondition]) {
-        let Some(attribute) = node.attributes.get(Known::StopCondition) else {
-            continue;
-        };
-        if let Some(Err(fault)) = attribute.value.as_str().map(parse_condition)
-            && once.first(attribute)
-        {
-            faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+    for (_, node) in input.nodes_with(OF_MANAGERS) {
+        for known in OF_MANAGERS {
+            if let Some(attribute) = node.attributes.get(*known)
+                && let Some(text) = node.attributes.filled(*known)
+                && let Err(fault) = parse_condition(text)
+                && once.first(attribute)
+            {
+                faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+            }
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
+use crate::choice::{Choice, graph_choices};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
-use crate::label::{accelerator_key, normalize_label};
-use crate::model::EdgeIndex;
+use crate::label::label_text;
 
 pub(crate) static CHECK: Check = Check {
     code: "duplicate_choice_key",
@@ -27,97 +27,59 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .nodes()
         .filter(|(at, _)| input.kind(*at) == kind::WAIT_HUMAN)
     {
-        let mut keys: HashMap<String, EdgeIndex> = HashMap::new();
+        let mut choices = graph_choices(input.analysis, at);
+        // Whatever is no key of another choice is a text for these.
+        choices.retain(|choice| !choice.freeform);
+        let mut keys: HashMap<String, &Choice> = HashMap::new();
         let mut found = 0;
-        for edge in input.analysis.outgoing(at).iter().copied() {
-            let Some(label) = choice(input, edge) else {
-                continue;
-            };
-            let key = accelerator_key(label).to_lowercase();
-            let first = *keys.entry(key).or_insert(edge);
-            if first != edge && found < MAX_FAULTS && !is_same_choice(input, first, edge) {
+        for choice in &choices {
+            let first = *keys.entry(choice.key.to_lowercase()).or_insert(choice);
+            if first.edge != choice.edge && found < MAX_FAULTS {
                 found += 1;
-                faults.push(fault(input, first, edge));
+                faults.push(fault(input, first, choice, &choices));
             }
         }
     }
 }
 
-/// What a person reads for an edge; `None` for an edge that is no choice.
-pub(crate) fn choice<'c>(input: &Input<'c>, edge: EdgeIndex) -> Option<&'c str> {
-    let attributes = &input.edge(edge).attributes;
-    if attributes.flag(Known::Freeform) {
-        return None;
-    }
-    match attributes.filled(Known::Label) {
-        Some(label) => Some(label),
-        // Without a label a condition decides, such as `outcome=fail`, and not a person.
-        None if input.analysis.condition_id(edge) != 0 => None,
-        None => Some(input.id(input.edge(edge).to)),
-    }
-}
-
-/// Whether two edges are one choice, which conditions lead to different nodes.
-fn is_same_choice(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex) -> bool {
-    let label = |edge| choice(input, edge).map(normalize_label);
-    let conditions = [first, second].map(|edge| input.analysis.condition_id(edge));
-    conditions[0] != conditions[1] && label(first) == label(second)
-}
-
-fn fault(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex) -> Diagnostic {
-    let label = |edge| choice(input, edge).unwrap_or_default();
-    let place = |edge: EdgeIndex| {
-        let edge = input.edge(edge);
+fn fault(input: &Input<'_>, first: &Choice, second: &Choice, choices: &[Choice]) -> Diagnostic {
+    let place = |choice: &Choice| {
+        let edge = input.edge(choice.edge);
         let label = edge.attributes.get(Known::Label);
         label.map_or(edge.to_span, |label| label.value_span)
     };
-    let edge = input.edge(second);
-    let gate = input.id(edge.from);
-    let key = accelerator_key(label(second));
+    let gate = input.id(input.edge(second.edge).from);
     let fault = Diagnostic::error(
         CHECK.code,
-        format!("two choices of the gate `{gate}` answer to the key `{key}`"),
+        format!(
+            "two choices of the gate `{gate}` answer to the key `{}`",
+            second.key
+        ),
         place(second),
     )
     .label("this choice")
     .related(place(first), "and this one")
     .note("the key is the one in `[K] label`, `K) label` or `K - label`, else the first letter")
     .node(gate)
-    .edge(gate, input.id(edge.to));
-    match free_key(input, second) {
-        Some(key) => {
-            let text = normalize(label(second));
-            fault.help(format!(
-                "give one of them a key of its own, as in `[{key}] {text}`"
-            ))
-        }
+    .edge(gate, input.id(second.to));
+    let text = label_text(&second.label);
+    match free_key(text, choices) {
+        Some(key) => fault.help(format!(
+            "give one of them a key of its own, as in `[{key}] {text}`"
+        )),
         None => fault.help("give one of them a key of its own, as in `[X] label`"),
     }
 }
 
-/// The label without its key.
-fn normalize(label: &str) -> String {
-    let normal = normalize_label(label);
-    // The end of the label is the same text in its own case.
-    let characters = normal.chars().count();
-    let own: Vec<char> = label.trim().chars().collect();
-    own.get(own.len().saturating_sub(characters)..)
-        .map_or(normal, |own| own.iter().collect())
-}
-
-/// A letter of the choice's label that no other choice of the gate answers to.
-fn free_key(input: &Input<'_>, edge: EdgeIndex) -> Option<char> {
+/// A letter of a label that no choice of the gate answers to.
+fn free_key(label: &str, choices: &[Choice]) -> Option<char> {
     const MAX: usize = 64;
-    let gate = input.edge(edge).from;
-    let others = input.analysis.outgoing(gate).iter().take(MAX);
-    let taken: Vec<String> = others
-        .filter_map(|other| choice(input, *other))
-        .map(|label| accelerator_key(label).to_lowercase())
+    let taken: Vec<String> = choices
+        .iter()
+        .take(MAX)
+        .map(|choice| choice.key.to_lowercase())
         .collect();
-    let label = normalize_label(choice(input, edge)?);
-    let letter = label
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .find(|letter| !taken.contains(&letter.to_string()))?;
-    Some(letter.to_ascii_uppercase())
+    let mut letters = label.chars().filter(char::is_ascii_alphanumeric);
+    let free = |letter: &char| !taken.contains(&letter.to_ascii_lowercase().to_string());
+    letters.find(free).map(|letter| letter.to_ascii_uppercase())
 }

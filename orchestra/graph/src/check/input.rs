@@ -1,6 +1,6 @@
 //! What several checks need to know of a pipeline, computed once.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use crate::analysis::Analysis;
@@ -10,10 +10,12 @@ use crate::check::outcomes::Outcomes;
 use crate::check::space::Space;
 use crate::condition::Expression;
 use crate::diagnostic::{Diagnostic, did_you_mean};
+use crate::joins::Joins;
 use crate::kind;
 use crate::load::LoadOptions;
 use crate::model::{Edge, EdgeIndex, Graph, Node, NodeIndex};
 use crate::text::Span;
+use crate::ways::Ways;
 
 /// How many misspelt names are compared with all nodes, and how many comparisons there are in all.
 const MAX_SUGGESTIONS: usize = 32;
@@ -25,7 +27,7 @@ const MAX_POINTS: usize = 500_000;
 /// What the checks read.
 pub(crate) struct Input<'c> {
     pub(crate) analysis: &'c Analysis<'c>,
-    pub(crate) options: &'c LoadOptions,
+    pub(crate) options: &'c LoadOptions<'c>,
     /// Whether no statement of the text was lost.
     pub(crate) whole: bool,
     /// The handler kind of each node.
@@ -46,11 +48,12 @@ pub(crate) struct Input<'c> {
     pub(crate) is_twin: Vec<bool>,
     near: RefCell<HashMap<String, Option<NodeIndex>>>,
     points: Cell<usize>,
+    joins: OnceCell<Joins>,
     pub(crate) outcomes: Outcomes<'c>,
 }
 
 impl<'c> Input<'c> {
-    pub(crate) fn new(analysis: &'c Analysis<'c>, options: &'c LoadOptions, whole: bool) -> Input<'c> {
+    pub(crate) fn new(analysis: &'c Analysis<'c>, options: &'c LoadOptions<'c>, whole: bool) -> Input<'c> {
         let graph = analysis.graph();
         let mut input = Input {
             analysis,
@@ -74,6 +77,7 @@ impl<'c> Input<'c> {
             is_twin: vec![false; graph.nodes.len()],
             near: RefCell::default(),
             points: Cell::new(MAX_POINTS),
+            joins: OnceCell::new(),
             outcomes: Outcomes::default(),
         };
         for (later, first) in &input.twins {
@@ -115,6 +119,11 @@ impl<'c> Input<'c> {
 
     pub(crate) fn kind(&self, at: NodeIndex) -> &'c str {
         self.kinds.get(at.at()).copied().unwrap_or(kind::CODERGEN)
+    }
+
+    /// Where the branches of each fan-out meet.
+    pub(crate) fn joins(&self) -> &Joins {
+        self.joins.get_or_init(|| Joins::new(self.analysis))
     }
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeIndex, &'c Node)> {
@@ -318,97 +327,6 @@ impl Present {
 
     const fn meets(self, wanted: Present) -> bool {
         self.0 & wanted.0 != 0
-    }
-}
-
-/// Where one can get from each node, in rows.
-#[derive(Default)]
-pub(crate) struct Ways {
-    starts: Vec<u32>,
-    to: Vec<u32>,
-}
-
-impl Ways {
-    fn new<P: Iterator<Item = (u32, u32)>>(nodes: usize, pairs: impl Fn() -> P) -> Ways {
-        let mut starts = vec![0u32; nodes + 1];
-        for (from, _) in pairs() {
-            starts[from as usize + 1] += 1;
-        }
-        for at in 0..nodes {
-            starts[at + 1] += starts[at];
-        }
-        let mut next = starts.clone();
-        let mut to = vec![0; starts[nodes] as usize];
-        for (from, target) in pairs() {
-            let slot = &mut next[from as usize];
-            to[*slot as usize] = target;
-            *slot += 1;
-        }
-        Ways { starts, to }
-    }
-
-    /// Where one can get from a node at once.
-    pub(crate) fn of(&self, at: usize) -> &[u32] {
-        let bounds = self.starts.get(at..at + 2);
-        bounds
-            .and_then(|bounds| self.to.get(bounds[0] as usize..bounds[1] as usize))
-            .unwrap_or_default()
-    }
-
-    /// The nodes to which one can get from some nodes, with these.
-    pub(crate) fn walk(&self, roots: impl IntoIterator<Item = usize>) -> Vec<bool> {
-        let mut seen = vec![false; self.starts.len().saturating_sub(1)];
-        for root in roots {
-            self.walk_on(root, &mut seen, |_| true);
-        }
-        seen
-    }
-
-    /// Walks on from a node through nodes that pass a test, where no walk has been.
-    pub(crate) fn walk_on(&self, root: usize, seen: &mut [bool], passes: impl Fn(usize) -> bool) {
-        let mut stack = vec![root];
-        while let Some(at) = stack.pop() {
-            if passes(at) && seen.get(at).is_some_and(|seen| !seen) {
-                seen[at] = true;
-                stack.extend(self.of(at).iter().map(|to| *to as usize));
-            }
-        }
-    }
-
-    /// From each group of the nodes `among` that no other of them leads to, one node.
-    pub(crate) fn sources(&self, among: &[bool]) -> Vec<usize> {
-        let inside = |at: usize| among.get(at).copied().unwrap_or(false);
-        let mut seen = vec![false; among.len()];
-        let mut finished = Vec::new();
-        for root in (0..among.len()).filter(|at| inside(*at)) {
-            if std::mem::replace(&mut seen[root], true) {
-                continue;
-            }
-            let mut stack = vec![(root, 0)];
-            while let Some((at, next)) = stack.last_mut() {
-                let Some(to) = self.of(*at).get(*next) else {
-                    finished.push(*at);
-                    stack.pop();
-                    continue;
-                };
-                *next += 1;
-                let to = *to as usize;
-                if inside(to) && !std::mem::replace(&mut seen[to], true) {
-                    stack.push((to, 0));
-                }
-            }
-        }
-        // In the reverse order of finishing, the first node not yet walked is never led to by a later one.
-        seen.fill(false);
-        let mut sources = Vec::new();
-        for at in finished.into_iter().rev() {
-            if !seen[at] {
-                sources.push(at);
-                self.walk_on(at, &mut seen, inside);
-            }
-        }
-        sources.sort_unstable();
-        sources
     }
 }
 

@@ -4,6 +4,12 @@
 //! are found on the way, are constructors that those call.
 
 pub(crate) mod attribute_type;
+pub(crate) mod attribute_without_effect;
+pub(crate) mod child_cycle;
+pub(crate) mod child_invalid;
+pub(crate) mod child_missing;
+pub(crate) mod child_nesting;
+pub(crate) mod child_not_found;
 pub(crate) mod condition_syntax;
 pub(crate) mod conflicting_aliases;
 pub(crate) mod contradictory_condition;
@@ -18,11 +24,15 @@ pub(crate) mod goal_gate_bypass;
 pub(crate) mod goal_gate_has_retry;
 pub(crate) mod implicit_node;
 mod input;
+pub(crate) mod join_policy_unsatisfiable;
+pub(crate) mod join_policy_unused;
 pub(crate) mod no_path_to_exit;
 pub(crate) mod node_id_case_clash;
 pub(crate) mod non_exhaustive_conditions;
 mod outcomes;
+pub(crate) mod parallel_nesting;
 pub(crate) mod parallel_no_join;
+pub(crate) mod parallel_reentry;
 pub(crate) mod prompt_on_llm_nodes;
 pub(crate) mod reachability;
 pub(crate) mod reserved_node_id;
@@ -119,8 +129,14 @@ pub(crate) static CHECKS: &[&Check] = &[
     &duplicate_choice_key::CHECK,
     &unknown_default_choice::CHECK,
     &parallel_no_join::CHECK,
+    &parallel_nesting::CHECK,
+    &parallel_reentry::CHECK,
+    &join_policy_unsatisfiable::CHECK,
+    &join_policy_unused::CHECK,
+    &attribute_without_effect::CHECK,
     &fan_in_without_parallel::CHECK,
     &thread_id_without_full_fidelity::CHECK,
+    &child_missing::CHECK,
 ];
 
 /// Faults of parsing behind which statements may be lost.
@@ -139,7 +155,7 @@ const LOSSY: &[&str] = &[
 const MAX_FAULTS: usize = 1_000;
 
 /// Runs all checks.
-pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions, faults: &mut Vec<Diagnostic>) {
+pub(crate) fn run(analysis: &Analysis<'_>, options: &LoadOptions<'_>, faults: &mut Vec<Diagnostic>) {
     let whole = !faults.iter().any(|fault| LOSSY.contains(&fault.code));
     let input = Input::new(analysis, options, whole);
     for check in CHECKS {

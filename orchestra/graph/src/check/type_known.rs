@@ -68,12 +68,10 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             continue;
         };
         let shape = attribute.value.as_str().unwrap_or_default();
-        if kind::of_shape(shape).is_some() || DRAWN.contains(&shape) || input.has(at, &[Known::Type]) {
+        if kind::of_shape(shape).is_some() || input.has(at, &[Known::Type]) {
             continue;
         }
-        let near = *known
-            .entry(shape)
-            .or_insert_with(|| did_you_mean(shape, SHAPES.iter().copied()));
+        let near = *known.entry(shape).or_insert_with(|| meant_shape(shape));
         let taken = [input.analysis.starts(), input.analysis.exits()];
         // Without a start or exit, its misspelt shape is spoken of there.
         let told = (near == Some("Mdiamond") && taken[0].is_empty())
@@ -95,6 +93,14 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
                 .node(&*node.id),
             );
         }
+    }
+}
+
+/// The shape that an unknown one was probably meant to be.
+pub(crate) fn meant_shape(shape: &str) -> Option<&'static str> {
+    match DRAWN.contains(&shape) {
+        true => None,
+        false => did_you_mean(shape, SHAPES.iter().copied()),
     }
 }
 

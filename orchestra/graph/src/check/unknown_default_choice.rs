@@ -2,11 +2,10 @@
 
 use crate::attribute::Known;
 use crate::check::Check;
-use crate::check::duplicate_choice_key::choice;
 use crate::check::input::{Input, meant};
+use crate::choice::{choice_named, graph_choices};
 use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
 use crate::kind;
-use crate::label::{accelerator_key, normalize_label};
 
 pub(crate) static CHECK: Check = Check {
     code: "unknown_default_choice",
@@ -19,32 +18,31 @@ pub(crate) static CHECK: Check = Check {
 
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     for (at, node) in input.nodes_with(&[Known::DefaultChoice]) {
-        let edges = input.analysis.outgoing(at);
         let Some(attribute) = node.attributes.get(Known::DefaultChoice) else {
             continue;
         };
         let wanted = attribute.value.as_str().unwrap_or_default().trim();
-        let free = || {
-            edges
-                .iter()
-                .any(|edge| input.edge(*edge).attributes.flag(Known::Freeform))
-        };
-        if input.kind(at) != kind::WAIT_HUMAN || wanted.is_empty() || edges.is_empty() || free() {
+        if input.kind(at) != kind::WAIT_HUMAN || wanted.is_empty() || input.analysis.outgoing(at).is_empty() {
             continue;
         }
-        let normal = normalize_label(wanted);
-        let names = |edge: &crate::EdgeIndex| {
-            let label = choice(input, *edge).unwrap_or_default();
-            input.id(input.edge(*edge).to) == wanted
-                || normalize_label(label) == normal
-                || accelerator_key(label).eq_ignore_ascii_case(wanted)
-        };
-        if edges.iter().any(names) {
+        let choices = graph_choices(input.analysis, at);
+        let names = choices
+            .iter()
+            .map(|choice| [&*choice.key, &*choice.label, input.id(choice.to)]);
+        // Where any text is an answer, the default may be one.
+        if choices.iter().any(|choice| choice.freeform) || choice_named(names.clone(), wanted).is_some() {
             continue;
         }
         let shown = crate::syntax::shorten(wanted);
-        let labels: Vec<&str> = edges.iter().filter_map(|edge| choice(input, *edge)).collect();
-        let listed: Vec<String> = labels.iter().take(8).map(|label| format!("`{label}`")).collect();
+        let listed: Vec<String> = choices
+            .iter()
+            .take(8)
+            .map(|choice| format!("`{}`", choice.label))
+            .collect();
+        let listed = match listed.as_slice() {
+            [] => "it has no choices".to_owned(),
+            listed => format!("its choices are {}", listed.join(", ")),
+        };
         let fault = Diagnostic::error(
             CHECK.code,
             format!("the gate `{}` has no choice `{shown}`", node.id),
@@ -52,12 +50,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         )
         .label("no such choice")
         .note(format!(
-            "its choices are {}; the default is taken when nobody answers in time",
-            listed.join(", ")
+            "{listed}; the default is taken when nobody answers in time"
         ))
         .node(&*node.id);
-        let targets = edges.iter().map(|edge| input.id(input.edge(*edge).to));
-        let near = did_you_mean(wanted, labels.iter().copied().chain(targets));
+        let labels = names.clone().map(|[_, label, _]| label);
+        let near = did_you_mean(wanted, labels.chain(names.map(|[.., target]| target)));
         faults.push(match near {
             Some(near) => fault
                 .help(format!("did you mean `{near}`?"))

@@ -11,7 +11,7 @@ use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
 use crate::attributes::Attributes;
 use crate::condition::Expression;
-use crate::joins::joins;
+use crate::joins::Joins;
 use crate::kind;
 use crate::label::normalize_label;
 
@@ -42,7 +42,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         let mut by_kind = std::collections::HashMap::new();
         let mut nodes = Vec::with_capacity(graph.nodes.len());
         let mut edges = Vec::with_capacity(graph.edges.len());
-        let joins = joins(self.analysis);
+        let joins = Joins::new(self.analysis);
         for (index, node) in graph.indexed_nodes() {
             let first = edges.len() as u32;
             for at in self.analysis.outgoing(index) {
@@ -102,7 +102,8 @@ impl<'a, 'g> Builder<'a, 'g> {
                 goal_gate: node.attributes.flag(Known::GoalGate),
                 allow_partial: node.attributes.flag(Known::AllowPartial),
                 retry: Retry::of(kind, &node.attributes, attributes),
-                fan_out: joins[index.at()]
+                fan_out: joins
+                    .of(index)
                     .map(|join| FanOut::of(&node.attributes, join, self.analysis.outgoing(index).len())),
                 child: None,
                 position: source.position(node.span.start),

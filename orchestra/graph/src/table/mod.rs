@@ -420,7 +420,7 @@ static NO_EDGE: EdgeRow = EdgeRow {
 };
 
 impl Pipeline {
-    /// Makes the table of a checked graph; `None` where it has no single start and exit, or a faulty condition,
+    /// Makes the table of a checked graph, without children; `None` where it has no single start and exit, or a faulty condition,
     /// all of which the checks report as errors.
     ///
     /// ```
@@ -596,11 +596,13 @@ impl<'p> Stage<'p> {
 }
 
 impl crate::load::Loaded {
-    /// The table of the pipeline; `None` where the report has errors.
+    /// The table of the pipeline, with the tables of its children; `None` where the report has errors.
     pub fn pipeline(&self) -> Option<Pipeline> {
         if self.report.has_errors() {
             return None;
         }
-        Pipeline::of(&Analysis::new(&self.graph, &self.source))
+        let mut pipeline = Pipeline::of(&Analysis::new(&self.graph, &self.source))?;
+        crate::children::attach(&self.children, &mut pipeline);
+        Some(pipeline)
     }
 }

@@ -1,5 +1,7 @@
 //! What the checks say together: nothing on sound graphs, one fault for one mistake.
 
+mod parallel;
+
 use orchestra_graph::{LoadOptions, Severity, Source, load};
 
 fn codes(text: &str) -> Vec<&'static str> {
@@ -250,6 +252,93 @@ fn several_mistakes_come_in_one_report_beside_the_graph() {
 }
 
 #[test]
+fn attributes_that_nothing_reads_are_found() {
+    let nothing = ["attribute_without_effect"];
+    let way =
+        "start -> a -> d; d -> exit [condition=\"outcome=success\"]; d -> a [condition=\"outcome!=success\"]";
+    clean(way);
+    for attribute in [
+        "max_retries=2",
+        "retry_policy=standard",
+        "timeout=5m",
+        "allow_partial=true",
+    ] {
+        raises(&format!("d [shape=diamond, {attribute}]; {way}"), &nothing);
+        raises(&format!("start [{attribute}]; {way}"), &nothing);
+        raises(&format!("exit [{attribute}]; {way}"), &nothing);
+        clean(&format!("a [label=A, {attribute}]; {way}"));
+        // Defaults are meant for others, and another kind's handler reads what it likes.
+        clean(&format!("node [{attribute}]; {way}"));
+        clean(&format!("d [type=\"acme.choose\", label=D, {attribute}]; {way}"));
+    }
+    raises(
+        &format!("graph [retry_target=a]; d [shape=diamond, goal_gate=true]; {way}"),
+        &nothing,
+    );
+    // These ask for nothing.
+    clean(&format!(
+        "d [shape=diamond, max_retries=0, retry_policy=none, goal_gate=false, allow_partial=false]; {way}"
+    ));
+    for attribute in [
+        "join_policy=first_success",
+        "join_k=1",
+        "join_quorum=0.5",
+        "error_policy=ignore",
+        "max_parallel=2",
+    ] {
+        raises(&format!("a [label=A, {attribute}]; start -> a -> exit"), &nothing);
+        clean(&format!("node [{attribute}]; start -> a -> exit"));
+        clean(&format!("a [type=\"acme.fan\", {attribute}]; start -> a -> exit"));
+    }
+    for attribute in [
+        "manager.poll_interval=5s",
+        "manager.max_cycles=3",
+        "manager.stop_condition=\"context.done\"",
+        "manager.actions=wait",
+        "manager.guard.intervene=\"context.stuck\"",
+        "manager.guard.escalate=\"context.lost\"",
+        "manager.steer_message=Hurry",
+        "manager.steer_cooldown=5s",
+    ] {
+        raises(&format!("a [label=A, {attribute}]; start -> a -> exit"), &nothing);
+        clean(&format!(
+            "a [shape=house, label=A, stack.child_dotfile=\"a.dot\", {attribute}]; start -> a -> exit"
+        ));
+    }
+    for attribute in [
+        "subpipeline.file=\"a.dot\"",
+        "subpipeline.name=lint",
+        "subpipeline.inputs=a",
+        "subpipeline.outputs=a",
+    ] {
+        raises(&format!("a [label=A, {attribute}]; start -> a -> exit"), &nothing);
+        clean(&format!(
+            "node [subpipeline.name=lint]; a [shape=folder, label=A, {attribute}]; start -> a -> exit"
+        ));
+    }
+    raises(
+        "a [label=A, human.default_choice=exit]; start -> a -> exit",
+        &nothing,
+    );
+    raises(
+        "a [label=A, human.default_choice=none]; start -> a -> exit",
+        &nothing,
+    );
+    // The misspelt shape is the mistake.
+    raises(
+        "a [shape=hexagn, label=A, human.default_choice=exit]; start -> a -> exit",
+        &["type_known"],
+    );
+    raises("start -> a; a -> exit [freeform=true]", &nothing);
+    clean("start -> a; a -> exit [freeform=false]");
+    clean("edge [freeform=true]; start -> a -> exit");
+    clean("start -> h; h -> exit [freeform=true, label=Say]");
+    // A chain writes it on each of its edges.
+    clean("start -> h -> a -> exit [freeform=true]");
+    clean("a [type=\"acme.ask\"]; start -> a; a -> exit [freeform=true]");
+}
+
+#[test]
 fn the_exit_and_start_may_be_circles_or_named() {
     clean("start -> a -> exit");
     assert_eq!(
@@ -321,7 +410,19 @@ fn choices_of_a_gate_need_keys_of_their_own() {
     clean(
         "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=Ok, condition=\"context.x!=1\"]; a -> exit",
     );
-    for choice in ["Y", "y", "yes", "[Y] Yes", "exit", "YES"] {
+    clean("start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=ok]; a -> exit");
+    // An edge that its condition decides is none of the answers.
+    let default = "h [shape=hexagon, label=H, human.default_choice=f]; start -> h; h -> exit [label=Yes];";
+    raises(
+        &format!("{default} h -> f [condition=\"outcome=fail\"]"),
+        &["unknown_default_choice"],
+    );
+    clean(&format!("{default} h -> f [label=No]"));
+    let any_text = default.replace("default_choice=f", "default_choice=Later");
+    clean(&format!(
+        "{any_text} h -> a [label=Say, freeform=true]; a -> exit"
+    ));
+    for choice in ["Y", "y", "yes", "[Y] Yes", "exit", "YES", "Exit", "x) yes"] {
         clean(&format!(
             "h [shape=hexagon, label=H, human.default_choice=\"{choice}\"]; start -> h; h -> exit [label=\"[Y] Yes\"]; h -> f [label=\"[N] No\"]"
         ));

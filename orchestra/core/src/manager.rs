@@ -1,0 +1,497 @@
+//! The manager loop: a supervisor of a child pipeline, as a pure state machine (Attractor 4.11).
+//!
+//! In each cycle it looks at the child, decides whether the child's end, the stop condition or a guard ends the
+//! loop, steers where it should, and waits. What it decides depends on what it is told and on nothing else.
+
+use std::time::Duration;
+
+use orchestra_graph::condition::{Expression, Facts, parse_condition};
+use orchestra_graph::table::Constant;
+use orchestra_graph::{Stage, did_you_mean, format_duration};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::outcome::Outcome;
+
+/// What a manager loop can do in a cycle.
+const ACTIONS: [&str; 3] = ["observe", "steer", "wait"];
+/// The time between two looks where none is given (Attractor 4.11).
+const POLL_INTERVAL: Duration = Duration::from_secs(45);
+/// How often it looks where nothing is said (Attractor 4.11).
+const MAX_CYCLES: u32 = 1_000;
+/// What a child is told where the pipeline's author says nothing.
+const MESSAGE: &str = "Check whether the work still leads to the goal. If it does not, change course; \
+                       if you are stuck, say so and fail.";
+
+/// A condition of a manager loop, with its text.
+///
+/// ```
+/// use orchestra_core::ManagerCondition;
+/// let condition = ManagerCondition::parse("stack.child.failures > 2")?;
+/// assert_eq!(condition.text, "stack.child.failures > 2");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagerCondition {
+    /// As it is written.
+    pub text: String,
+    /// As it is evaluated.
+    pub expression: Expression,
+}
+
+impl ManagerCondition {
+    /// Parses a condition.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text and how to mend it.
+    pub fn parse(text: &str) -> Result<ManagerCondition, String> {
+        let expression = parse_condition(text).map_err(|fault| match fault.help.as_str() {
+            "" => fault.message,
+            help => format!("{}; {help}", fault.message),
+        })?;
+        let text = text.trim().to_owned();
+        Ok(ManagerCondition { text, expression })
+    }
+}
+
+/// What a manager loop is to do: the attributes of its node (Attractor 4.11).
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_core::ManagerPlan;
+/// # use orchestra_graph::{Source, load};
+/// let text = r#"digraph { start -> watch -> exit
+///     watch [shape=house, "stack.child_dotfile"="work.dot", "manager.poll_interval"=10s, "manager.actions"="observe, steer, wait"] }"#;
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let plan = ManagerPlan::of(pipeline.stage(pipeline.find("watch").expect("declared")))?;
+/// assert_eq!((plan.poll_interval, plan.max_cycles), (Duration::from_secs(10), 1_000));
+/// assert!(plan.observe && plan.steer && plan.wait);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagerPlan {
+    /// Whether each look renews the `stack.child.*` values.
+    pub observe: bool,
+    /// Whether it steers.
+    pub steer: bool,
+    /// Whether it waits for [`poll_interval`](ManagerPlan::poll_interval) between two looks. One that does not looks
+    /// again as soon as the child has something new to tell.
+    pub wait: bool,
+    /// The time between two looks.
+    pub poll_interval: Duration,
+    /// How often it looks.
+    pub max_cycles: u32,
+    /// When it ends with a success, although the child has not ended.
+    pub stop_condition: Option<ManagerCondition>,
+    /// When it gives the child up.
+    pub escalate: Option<ManagerCondition>,
+    /// When it steers; without one it steers in every cycle.
+    pub intervene: Option<ManagerCondition>,
+    /// The least time between two steerings.
+    pub steer_cooldown: Duration,
+    /// What it tells the child when it steers.
+    pub message: String,
+}
+
+impl ManagerPlan {
+    /// What a node says.
+    ///
+    /// # Errors
+    /// Names the attribute that cannot be used, says why, and how to mend it.
+    pub fn of(stage: Stage<'_>) -> Result<ManagerPlan, String> {
+        let filled = |name: &str| stage.text(name).filter(|text| !text.trim().is_empty());
+        let condition = |name: &str| match filled(name) {
+            Some(text) => ManagerCondition::parse(text)
+                .map(Some)
+                .map_err(|fault| format!("`{name}` is no condition: {fault}")),
+            None => Ok(None),
+        };
+        let mut plan = ManagerPlan {
+            observe: false,
+            steer: false,
+            wait: false,
+            poll_interval: stage.duration("manager.poll_interval").unwrap_or(POLL_INTERVAL),
+            max_cycles: match stage.attribute("manager.max_cycles") {
+                Some(Constant::Integer(cycles)) => u32::try_from(*cycles).unwrap_or(u32::MAX).max(1),
+                _ => MAX_CYCLES,
+            },
+            stop_condition: condition("manager.stop_condition")?,
+            escalate: condition("manager.guard.escalate")?,
+            intervene: condition("manager.guard.intervene")?,
+            steer_cooldown: stage.duration("manager.steer_cooldown").unwrap_or_default(),
+            message: filled("manager.steer_message")
+                .or(filled("prompt"))
+                .unwrap_or(MESSAGE)
+                .to_owned(),
+        };
+        let actions = filled("manager.actions").unwrap_or("observe,wait");
+        for action in actions
+            .split(',')
+            .map(str::trim)
+            .filter(|action| !action.is_empty())
+        {
+            match action {
+                "observe" => plan.observe = true,
+                "steer" => plan.steer = true,
+                "wait" => plan.wait = true,
+                other => {
+                    let near = did_you_mean(other, ACTIONS.iter().copied());
+                    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                    return Err(format!(
+                        "`manager.actions` names `{other}`, but a manager can only `observe`, `steer` and `wait`{near}"
+                    ));
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// How a supervised pipeline stands.
+///
+/// ```
+/// assert_eq!(orchestra_core::ChildStatus::Completed.word(), "completed");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChildStatus {
+    /// It goes on.
+    #[default]
+    Running,
+    /// It succeeded.
+    Completed,
+    /// It failed.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl ChildStatus {
+    /// The value of `stack.child.status`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ChildStatus::Running => "running",
+            ChildStatus::Completed => "completed",
+            ChildStatus::Failed => "failed",
+            ChildStatus::Cancelled => "cancelled",
+        }
+    }
+
+    /// The value of `stack.child.outcome`; empty while the child goes on.
+    const fn outcome(self) -> &'static str {
+        match self {
+            ChildStatus::Running => "",
+            ChildStatus::Completed => "success",
+            ChildStatus::Failed => "fail",
+            ChildStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What is known of a supervised pipeline at a moment: its telemetry (Attractor 4.11).
+///
+/// ```
+/// use orchestra_core::{ChildReport, ChildStatus};
+/// let report = ChildReport { completed_stages: 2, ..ChildReport::default() };
+/// assert_eq!(report.status, ChildStatus::Running);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChildReport {
+    /// How it stands.
+    pub status: ChildStatus,
+    /// The stages that it is at, the one that began last at the end.
+    pub active_stages: Vec<String>,
+    /// How many stages ended otherwise than by a failure.
+    pub completed_stages: u64,
+    /// How many times a stage failed.
+    pub failures: u64,
+    /// How many times a stage was tried again.
+    pub retries: u64,
+    /// How long it has been running; also the time by which the manager measures.
+    pub elapsed: Duration,
+    /// The stage that failed last, and why; empty where none did.
+    pub last_failure: String,
+    /// Why it did not succeed; empty where it did, or goes on.
+    pub reason: String,
+}
+
+/// What a manager loop is told.
+///
+/// ```
+/// use orchestra_core::{ChildReport, ManagerEvent};
+/// let told = ManagerEvent::Reported(ChildReport::default());
+/// assert_ne!(told, ManagerEvent::TimePassed);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum ManagerEvent {
+    /// How the child stands: the answer to [`ManagerEffect::Observe`], or news that nobody asked for. News that the
+    /// child has ended are heard at once.
+    Reported(ChildReport),
+    /// The time of a [`ManagerEffect::Wait`] is over.
+    TimePassed,
+}
+
+/// What a manager loop wants done.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_core::ManagerEffect;
+/// let wait = ManagerEffect::Wait(Duration::from_secs(45));
+/// assert_ne!(wait, ManagerEffect::WaitForNews);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum ManagerEffect {
+    /// Look at the child, and report.
+    Observe,
+    /// Tell the stages at which the child is to change their course.
+    Steer {
+        /// The stages.
+        stages: Vec<String>,
+        /// What they are told.
+        message: String,
+        /// In which cycle, from 1.
+        cycle: u32,
+        /// Why.
+        reason: String,
+    },
+    /// Say when this time is over, and at once when the child has ended.
+    Wait(Duration),
+    /// Report as soon as the child has something new to tell.
+    WaitForNews,
+    /// The loop is over.
+    Stop {
+        /// The outcome of the manager's stage.
+        outcome: Outcome,
+        /// Whether the child goes on and must be ended.
+        cancel_child: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Observing,
+    Waiting,
+    WaitingForNews,
+    Stopped,
+}
+
+/// The loop: told how the child stands and that time passed, it says what to do (Attractor 4.11).
+///
+/// One cycle: the `stack.child.*` values are renewed; the end of the child ends the loop; the stop condition ends it
+/// with a success; `manager.guard.escalate` ends it with a failure that prefers the edge `Escalate`;
+/// `manager.guard.intervene` steers; the last of `manager.max_cycles` fails; else it waits. A loop that ends before
+/// its child ends the child too.
+///
+/// ```
+/// use orchestra_core::{ChildReport, ChildStatus, Context, Manager, ManagerEffect, ManagerEvent, ManagerPlan, Status};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// # let plan = ManagerPlan::of(pipeline.stage(pipeline.find("watch").expect("declared")))?;
+/// let mut effects = Vec::new();
+/// let mut manager = Manager::start(plan, Context::new(), &mut effects);
+/// assert_eq!(effects.pop(), Some(ManagerEffect::Observe));
+/// manager.on(ManagerEvent::Reported(ChildReport::default()), &mut effects);
+/// assert!(matches!(effects.pop(), Some(ManagerEffect::Wait(_))));
+///
+/// let ended = ChildReport { status: ChildStatus::Completed, ..ChildReport::default() };
+/// manager.on(ManagerEvent::Reported(ended), &mut effects);
+/// let Some(ManagerEffect::Stop { outcome, cancel_child: false }) = effects.pop() else { panic!("it is over") };
+/// assert_eq!(outcome.status, Status::Success);
+/// assert_eq!(outcome.context_updates["stack.child.outcome"], "success");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Manager {
+    plan: ManagerPlan,
+    /// The context of the stage, with the values of the child.
+    context: Context,
+    /// What is known of the child, as far as the loop looks.
+    seen: ChildReport,
+    phase: Phase,
+    cycle: u32,
+    /// When it steered last.
+    steered: Option<Duration>,
+}
+
+impl Manager {
+    /// Begins a loop over a child that has just been started. The context is that of the manager's stage.
+    pub fn start(plan: ManagerPlan, context: Context, effects: &mut Vec<ManagerEffect>) -> Manager {
+        let mut manager = Manager {
+            plan,
+            context,
+            seen: ChildReport::default(),
+            phase: Phase::Observing,
+            cycle: 1,
+            steered: None,
+        };
+        // What an earlier child left must not be taken for news of this one.
+        manager.ingest(ChildReport::default());
+        effects.push(ManagerEffect::Observe);
+        manager
+    }
+
+    /// Hears of something, and says what to do about it. After [`ManagerEffect::Stop`] it says nothing more.
+    pub fn on(&mut self, event: ManagerEvent, effects: &mut Vec<ManagerEffect>) {
+        match (self.phase, event) {
+            (Phase::Stopped, _) => {}
+            (Phase::Observing, ManagerEvent::Reported(report)) => self.look(report, effects),
+            (_, ManagerEvent::Reported(report)) if report.status != ChildStatus::Running => {
+                self.look(report, effects);
+            }
+            (Phase::WaitingForNews, ManagerEvent::Reported(report)) => {
+                self.cycle += 1;
+                self.look(report, effects);
+            }
+            (Phase::Waiting, ManagerEvent::TimePassed) => {
+                self.cycle += 1;
+                self.phase = Phase::Observing;
+                effects.push(ManagerEffect::Observe);
+            }
+            _ => {}
+        }
+    }
+
+    /// One cycle.
+    fn look(&mut self, report: ChildReport, effects: &mut Vec<ManagerEffect>) {
+        if self.plan.observe || report.status != ChildStatus::Running {
+            self.ingest(report.clone());
+        }
+        if let Some((outcome, cancel_child)) = self.end(&report) {
+            self.phase = Phase::Stopped;
+            effects.push(ManagerEffect::Stop {
+                outcome: self.with_child(outcome, cancel_child),
+                cancel_child,
+            });
+            return;
+        }
+        effects.extend(self.steer(report));
+        if self.plan.wait {
+            self.phase = Phase::Waiting;
+            effects.push(ManagerEffect::Wait(self.plan.poll_interval));
+        } else {
+            self.phase = Phase::WaitingForNews;
+            effects.push(ManagerEffect::WaitForNews);
+        }
+    }
+
+    /// How the loop ends in this cycle, and whether the child must be ended; `None` where it goes on.
+    fn end(&self, report: &ChildReport) -> Option<(Outcome, bool)> {
+        match report.status {
+            ChildStatus::Running => {}
+            ChildStatus::Completed => {
+                let stages = report.completed_stages;
+                let took = format_duration(report.elapsed);
+                let notes = format!("Child completed: {stages} stages in {took}");
+                return Some((Outcome::success().notes(notes), false));
+            }
+            ChildStatus::Failed => {
+                let reason = format!("the child failed: {}", or(&report.reason, "no reason was given"));
+                return Some((Outcome::fail(reason).with_code("child_failed"), false));
+            }
+            ChildStatus::Cancelled => {
+                let reason = format!("the child was cancelled: {}", or(&report.reason, "on request"));
+                return Some((Outcome::fail(reason).with_code("child_cancelled"), false));
+            }
+        }
+        if let Some(condition) = self.held(&self.plan.stop_condition) {
+            let notes = format!("Stop condition satisfied: {}", condition.text);
+            return Some((Outcome::success().notes(notes), true));
+        }
+        if let Some(condition) = self.held(&self.plan.escalate) {
+            // Terminal: a new child under the same guard is not what an escalation asks for.
+            let outcome = Outcome::fail_terminal(format!("escalated: {}", condition.text));
+            return Some((outcome.with_code("escalated").prefer("Escalate"), true));
+        }
+        if self.cycle >= self.plan.max_cycles {
+            let at = report.active_stages.last();
+            let at = at.map_or_else(String::new, |stage| format!(" at `{stage}`"));
+            let reason = format!(
+                "exceeded manager.max_cycles: after {} looks the child is still running{at}",
+                self.cycle
+            );
+            return Some((Outcome::fail(reason).with_code("max_cycles"), true));
+        }
+        None
+    }
+
+    fn held<'c>(&self, condition: &'c Option<ManagerCondition>) -> Option<&'c ManagerCondition> {
+        let text = |key: &str| self.context.text(key);
+        let (outcome, label) = (text("outcome"), text("preferred_label"));
+        let (current, last) = (text("current_node"), text("last_stage"));
+        let facts = Facts {
+            outcome: &outcome,
+            preferred_label: &label,
+            current_node: &current,
+            last_stage: &last,
+            context: &self.context,
+            ..Facts::default()
+        };
+        condition
+            .as_ref()
+            .filter(|condition| condition.expression.holds(&facts))
+    }
+
+    /// The instruction for the child, where one is due.
+    fn steer(&mut self, report: ChildReport) -> Option<ManagerEffect> {
+        let due = match self.steered {
+            Some(last) => report.elapsed.saturating_sub(last) >= self.plan.steer_cooldown,
+            None => true,
+        };
+        // Between two stages nobody is there to be told; the next cycle may find somebody.
+        if !self.plan.steer || !due || report.active_stages.is_empty() {
+            return None;
+        }
+        let reason = match &self.plan.intervene {
+            None => "the manager steers in every cycle".to_owned(),
+            intervene => format!("manager.guard.intervene holds: {}", self.held(intervene)?.text),
+        };
+        self.steered = Some(report.elapsed);
+        Some(ManagerEffect::Steer {
+            stages: report.active_stages,
+            message: self.plan.message.clone(),
+            cycle: self.cycle,
+            reason,
+        })
+    }
+
+    /// Takes a report into the context, where conditions see it.
+    fn ingest(&mut self, report: ChildReport) {
+        for (key, value) in values(&report) {
+            self.context.set(key, value);
+        }
+        self.seen = report;
+    }
+
+    /// Puts what is known of the child into an outcome; one that must be ended counts as cancelled.
+    fn with_child(&self, outcome: Outcome, cancelled: bool) -> Outcome {
+        let mut seen = self.seen.clone();
+        if cancelled {
+            seen.status = ChildStatus::Cancelled;
+        }
+        let values = values(&seen).into_iter();
+        values.fold(outcome, |outcome, (key, value)| outcome.set(key, value))
+    }
+}
+
+/// The values that conditions and later stages see of a child.
+fn values(report: &ChildReport) -> [(&'static str, Value); 8] {
+    let active = report.active_stages.last();
+    let elapsed = u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX);
+    [
+        ("stack.child.status", report.status.word().into()),
+        ("stack.child.outcome", report.status.outcome().into()),
+        (
+            "stack.child.active_stage",
+            active.map_or("", String::as_str).into(),
+        ),
+        ("stack.child.completed_stages", report.completed_stages.into()),
+        ("stack.child.failures", report.failures.into()),
+        ("stack.child.retries", report.retries.into()),
+        ("stack.child.elapsed_ms", elapsed.into()),
+        ("stack.child.last_failure", report.last_failure.as_str().into()),
+    ]
+}
+
+fn or<'t>(text: &'t str, other: &'t str) -> &'t str {
+    if text.is_empty() { other } else { text }
+}

@@ -1,0 +1,152 @@
+//! W4, W4s and W4c: what a branch costs, beside a bare batch of futures and of tasks.
+//!
+//! `cargo bench -p orchestra-engine --bench parallel`; one JSON line a workload.
+
+#![allow(unsafe_code, clippy::expect_used)]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use orchestra_graph::Pipeline;
+use support::{NAP, Noops, engine, fan, median, print, single};
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged; only counters are added.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const BRANCHES: usize = 1_000;
+const ROUNDS: usize = 51;
+
+/// A batch of plain futures, each boxed and woken by itself.
+async fn batch(nap: bool) {
+    let work = || -> Pin<Box<dyn Future<Output = u64>>> {
+        Box::pin(async move {
+            if nap {
+                tokio::time::sleep(NAP).await;
+            }
+            1
+        })
+    };
+    let mut all: FuturesUnordered<_> = (0..BRANCHES).map(|_| work()).collect();
+    let mut sum = 0;
+    while let Some(one) = all.next().await {
+        sum += one;
+    }
+    assert_eq!(sum, BRANCHES as u64);
+}
+
+/// The same as tasks.
+async fn tasks(nap: bool) {
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..BRANCHES {
+        all.spawn(async move {
+            if nap {
+                tokio::time::sleep(NAP).await;
+            }
+            1u64
+        });
+    }
+    let mut sum = 0;
+    while let Some(one) = all.join_next().await {
+        sum += one.expect("the task ends");
+    }
+    assert_eq!(sum, BRANCHES as u64);
+}
+
+async fn run(pipeline: &'static Pipeline, ballast: Option<&str>) {
+    let mut start = engine().start_loaded(pipeline, Noops);
+    if let Some(ballast) = ballast {
+        start = start.param("ballast", ballast);
+    }
+    let result = start
+        .await
+        .expect("the run starts")
+        .wait()
+        .await
+        .expect("the run ends");
+    assert!(result.is_success(), "{result:?}");
+    assert_eq!(result.path.len(), BRANCHES + 4);
+}
+
+fn main() {
+    let runtime = single();
+    let millis = |work: &mut dyn FnMut()| median(ROUNDS, 1_000, work);
+    let (noop, nap) = (fan(BRANCHES, "noop"), fan(BRANCHES, "nap"));
+    let ballast = "x".repeat(1 << 20);
+
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
+
+    let mut plain = None;
+    if wanted("W4") || wanted("W4c") {
+        let floor = millis(&mut || runtime.block_on(batch(false)));
+        let spawned = millis(&mut || runtime.block_on(tasks(false)));
+        let ours = millis(&mut || runtime.block_on(run(noop, None)));
+        print(
+            "W4 fan-out to 1,000 no-op branches and join",
+            "ms",
+            ours,
+            floor,
+            2.0,
+        );
+        print("W4 the same, beside tasks", "ms", ours, spawned, 2.0);
+        plain = Some(ours);
+    }
+    if wanted("W4s") {
+        let floor = millis(&mut || runtime.block_on(batch(true)));
+        let spawned = millis(&mut || runtime.block_on(tasks(true)));
+        let ours = millis(&mut || runtime.block_on(run(nap, None)));
+        print("W4s each branch sleeps 10 ms", "ms", ours, floor, 14.0);
+        print("W4s the same, beside tasks", "ms", ours, spawned, 14.0);
+    }
+    if let Some(plain) = plain.filter(|_| wanted("W4c")) {
+        let ours = millis(&mut || runtime.block_on(run(noop, Some(&ballast))));
+        print(
+            "W4c the first with 1 MB of context",
+            "ms",
+            ours,
+            plain,
+            plain * 1.2,
+        );
+        let before = HELD.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        runtime.block_on(run(nap, Some(&ballast)));
+        // The context itself is held once, whatever the number of branches.
+        let held = (MOST.load(Ordering::Relaxed) - before).saturating_sub(ballast.len());
+        print(
+            "W4c held a branch",
+            "bytes",
+            (held / BRANCHES) as f64,
+            1.0,
+            16.0 * 1_024.0,
+        );
+    }
+}

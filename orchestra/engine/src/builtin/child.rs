@@ -1,0 +1,324 @@
+//! Runs within runs: what manager loops and sub-pipelines have in common (Attractor 4.11, 9.4).
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::{Context, FailureCategory, ManagerPlan, Outcome, RunFailure, SharedPipeline};
+use orchestra_graph::table::Constant;
+use orchestra_graph::{Pipeline, Stage, format_duration, kind};
+
+use crate::engine::{Settings, StartBuilder};
+use crate::error::{Refusal, RunError};
+use crate::handle::RunHandle;
+use crate::id::{RunId, fingerprint};
+use crate::registry::Registry;
+use crate::result::{RunResult, RunStatus};
+use crate::run::{Origin, Run, Watched};
+use crate::stage::StageContext;
+
+/// How deep pipelines may run within pipelines; a recursion through registered ones ends here.
+const MAX_DEPTH: u32 = 16;
+/// The folder of a child's run in that of its stage; a repeated attempt has one of its own.
+const FOLDER: &str = "child";
+/// What a stage cannot end without, besides an outcome: the driver pauses the run then.
+pub(crate) const WAITS_FOR_HUMAN: &str = "waits_for_human";
+
+/// How a child ended.
+pub(crate) type Ended = Result<RunResult, RunError>;
+
+type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// A run that a stage started. It is ended when this is dropped.
+pub(crate) struct ChildRun {
+    pub(crate) run: Arc<Run>,
+    ending: Ending,
+    over: bool,
+}
+
+/// What a stage starts.
+pub(crate) struct Child {
+    pub(crate) pipeline: SharedPipeline,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) context: Context,
+    pub(crate) working_dir: Option<PathBuf>,
+    /// Whether somebody wants to know at which stages it is, and may tell them something.
+    pub(crate) watched: Watched,
+}
+
+impl Child {
+    /// Starts a run of the same engine.
+    ///
+    /// # Errors
+    /// The outcome of the stage, where the run cannot be started.
+    pub(crate) async fn start(self, stage: &StageContext) -> Result<RunHandle, Outcome> {
+        let child = self;
+        let parent = stage.run();
+        let depth = parent.origin.depth + 1;
+        if depth > MAX_DEPTH {
+            let reason = format!(
+                "pipeline `{}` would run within {MAX_DEPTH} others, and no more are allowed; does it run itself?",
+                child.pipeline.title()
+            );
+            return Err(Outcome::fail_terminal(reason).with_code("child_depth"));
+        }
+        let key = stage.attempt_key();
+        let origin = Origin {
+            registry: child.registry,
+            seed: fingerprint(&[&parent.origin.seed.to_le_bytes(), key.as_bytes()]),
+            depth,
+            working_dir: child.working_dir,
+            watched: child.watched,
+        };
+        let id = RunId::of_child(&parent.id, &key);
+        let settings = parent.settings.clone();
+        let mut start = StartBuilder::of_child(settings, child.pipeline, origin, child.context, id);
+        if parent.store.is_some() {
+            let folder = stage
+                .stage_dir()
+                .map_err(|error| Outcome::fail(error.to_string()))?;
+            start = start.run_dir(match stage.attempt() {
+                1 => folder.join(FOLDER),
+                attempt => folder.join(format!("{FOLDER}-{attempt}")),
+            });
+        }
+        start.await.map_err(|error| {
+            let reason = format!("the child pipeline cannot be started: {error}");
+            Outcome::fail_terminal(reason).with_code("child_start")
+        })
+    }
+}
+
+impl ChildRun {
+    /// Takes over a run that a stage has started.
+    pub(crate) fn of(stage: &StageContext, handle: RunHandle) -> ChildRun {
+        stage.run().adopt(handle.run());
+        ChildRun {
+            run: handle.run().clone(),
+            ending: Box::pin(handle.wait()),
+            over: false,
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn ended(&mut self) -> Ended {
+        let ended = (&mut self.ending).await;
+        self.over = true;
+        ended
+    }
+
+    /// Ends the run, and waits until nothing of it is left.
+    pub(crate) async fn end(&mut self, reason: &str) {
+        if !self.over {
+            self.run.stop.request(reason.to_owned());
+            // How it ended does not matter to who ended it.
+            let _ = self.ended().await;
+        }
+    }
+}
+
+impl Drop for ChildRun {
+    fn drop(&mut self) {
+        self.run
+            .stop
+            .request("the stage that started the run was cancelled".to_owned());
+    }
+}
+
+/// How a stage that waits for its child is cut short.
+pub(crate) enum Cut {
+    /// It is not wanted any more.
+    Cancelled,
+    /// It took longer than its `timeout`.
+    TimedOut(Duration),
+}
+
+/// Waits until a stage must end, although its child has not.
+pub(crate) async fn cut_short(stage: &StageContext) -> Cut {
+    let token = stage.cancellation();
+    let timeout = stage.node().duration("timeout");
+    let timer = async {
+        match timeout {
+            Some(timeout) => stage.run().settings.clock.sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = token.cancelled() => Cut::Cancelled,
+        () = timer => Cut::TimedOut(timeout.unwrap_or_default()),
+    }
+}
+
+impl Cut {
+    /// The outcome of the stage; nothing of its child is left when it is given.
+    pub(crate) async fn outcome(self, child: &mut ChildRun) -> Outcome {
+        match self {
+            Cut::Cancelled => {
+                child.end("the stage that started the run was cancelled").await;
+                Outcome::fail("cancelled")
+            }
+            Cut::TimedOut(limit) => {
+                child.end("the stage that started the run took too long").await;
+                Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
+            }
+        }
+    }
+}
+
+/// Why a child did not succeed, in words; `None` where it did.
+pub(crate) fn failure(ended: &Ended) -> Option<String> {
+    match ended {
+        Ok(result) => result.failure.as_ref().map(RunFailure::to_string),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The outcome of a stage whose child waits for a person, whom nobody can ask: the whole run waits then.
+pub(crate) fn waits_for_human(ended: &Ended) -> Option<Outcome> {
+    match ended {
+        Ok(result) if result.status == RunStatus::Paused => {
+            let reason = failure(ended).unwrap_or_default();
+            let mut outcome = Outcome::fail(format!("in run {}, {reason}", result.run_id));
+            outcome.failure_category = FailureCategory::Pipeline;
+            Some(outcome.with_code(WAITS_FOR_HUMAN))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a stage runs another pipeline by the engine's own handler.
+pub(crate) fn runs_another(stage: Stage<'_>, registry: &Registry) -> bool {
+    matches!(stage.kind(), kind::MANAGER_LOOP | kind::SUBPIPELINE) && registry.get(stage.kind()).is_none()
+}
+
+/// The pipeline that a stage runs, and its handlers: a file of its own, else a registered one.
+pub(crate) fn child_of(
+    settings: &Settings,
+    pipeline: &Pipeline,
+    registry: &Arc<Registry>,
+    stage: Stage<'_>,
+) -> Option<(SharedPipeline, Arc<Registry>)> {
+    if let Some(child) = pipeline.child(stage.row()) {
+        return Some((child.pipeline.clone(), registry.clone()));
+    }
+    if stage.kind() != kind::SUBPIPELINE {
+        return None;
+    }
+    settings
+        .subpipelines
+        .get(stage.text("subpipeline.name")?)
+        .cloned()
+}
+
+/// The pipelines that the stages of a pipeline run, and those that these run in turn, each once.
+pub(crate) fn descendants(
+    settings: &Settings,
+    pipeline: &SharedPipeline,
+    registry: &Arc<Registry>,
+) -> Vec<(SharedPipeline, Arc<Registry>)> {
+    let runners = [kind::MANAGER_LOOP, kind::SUBPIPELINE];
+    if !pipeline.kinds.iter().any(|kind| runners.contains(&&**kind)) {
+        return Vec::new();
+    }
+    let address = |pipeline: &SharedPipeline| std::ptr::from_ref::<Pipeline>(pipeline);
+    let mut found: Vec<(SharedPipeline, Arc<Registry>)> = Vec::new();
+    let mut ahead = vec![(pipeline.clone(), registry.clone())];
+    while let Some((of, registry)) = ahead.pop() {
+        for stage in stages(&of).filter(|stage| runs_another(*stage, &registry)) {
+            let Some(child) = child_of(settings, &of, &registry, stage) else {
+                continue;
+            };
+            let known = |other: &SharedPipeline| std::ptr::eq(address(other), address(&child.0));
+            if !known(pipeline) && !found.iter().any(|(other, _)| known(other)) {
+                found.push(child.clone());
+                ahead.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// All stages of a pipeline, in the order of the file.
+pub(crate) fn stages(pipeline: &Pipeline) -> impl Iterator<Item = Stage<'_>> {
+    (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(orchestra_graph::NodeIndex(at)))
+}
+
+/// Why a stage that runs another pipeline cannot; `None` where it can, or is simulated without one.
+pub(crate) fn refuse(
+    settings: &Settings,
+    pipeline: &Pipeline,
+    registry: &Arc<Registry>,
+    stage: Stage<'_>,
+) -> Option<Refusal> {
+    if !runs_another(stage, registry) {
+        return None;
+    }
+    let id = stage.id();
+    let there = child_of(settings, pipeline, registry, stage).is_some();
+    let (code, message) = if !there && settings.script.is_none() {
+        ("missing_child", missing(settings, pipeline, stage))
+    } else if stage.kind() == kind::MANAGER_LOOP && !autostarts(pipeline, stage) {
+        (
+            "not_provided",
+            format!(
+                "node `{id}` says `stack.child_autostart=false`, but nothing else starts a child that it could \
+                 supervise; leave the attribute out"
+            ),
+        )
+    } else if stage.kind() == kind::MANAGER_LOOP
+        && let Err(fault) = ManagerPlan::of(stage)
+    {
+        (
+            "attribute_value",
+            format!("node `{id}` cannot supervise: {fault}"),
+        )
+    } else {
+        return None;
+    };
+    Some(Refusal::at(pipeline, stage.row().position, code, message))
+}
+
+/// What a stage without a child is told.
+fn missing(settings: &Settings, pipeline: &Pipeline, stage: Stage<'_>) -> String {
+    let id = stage.id();
+    let attribute = match stage.kind() {
+        kind::MANAGER_LOOP => "stack.child_dotfile",
+        _ => "subpipeline.file",
+    };
+    if let Some(file) = said(pipeline, stage, attribute) {
+        return format!(
+            "node `{id}` runs the pipeline `{file}` (`{attribute}`), which was not loaded with its parent; give the \
+             loader a reader of such files (`LoadOptions::children`)"
+        );
+    }
+    match said(pipeline, stage, "subpipeline.name") {
+        Some(name) if stage.kind() == kind::SUBPIPELINE => {
+            let near = Refusal::suggest(name, settings.subpipelines.keys().map(String::as_str));
+            format!(
+                "node `{id}` runs the pipeline `{name}`, which the engine does not know; register it by \
+                 `Engine::builder().subpipeline(..)`{near}"
+            )
+        }
+        _ => format!(
+            "node `{id}` runs another pipeline, but does not say which; name its file by `{attribute}`"
+        ),
+    }
+}
+
+/// A text that the node says or, of a manager loop, the graph.
+fn said<'p>(pipeline: &'p Pipeline, stage: Stage<'p>, name: &str) -> Option<&'p str> {
+    let graph = || match pipeline.attribute(name) {
+        Some(Constant::String(text)) => Some(&**text),
+        _ => None,
+    };
+    stage.text(name).or_else(graph).filter(|text| !text.is_empty())
+}
+
+/// Whether a manager loop starts its child; the node's word counts before the graph's.
+fn autostarts(pipeline: &Pipeline, stage: Stage<'_>) -> bool {
+    const NAME: &str = "stack.child_autostart";
+    let said = stage.attribute(NAME).or(pipeline.attribute(NAME));
+    !matches!(said, Some(Constant::Boolean(false)))
+}

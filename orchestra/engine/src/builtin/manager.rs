@@ -1,0 +1,298 @@
+//! Manager loops: a stage that starts another pipeline and supervises it (Attractor 4.11).
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::future::pending;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::{
+    ChildReport, ChildStatus, Context, Manager, ManagerEffect, ManagerEvent, ManagerPlan, Outcome,
+};
+
+use super::child::{self, Child, ChildRun, cut_short};
+use crate::clock::{Clock, Sleep};
+use crate::event::EventKind;
+use crate::handle::RunHandle;
+use crate::handler::{Handler, HandlerFuture};
+use crate::result::RunStatus;
+use crate::run::Watched;
+use crate::sink::EventStream;
+use crate::stage::StageContext;
+use crate::steering::ActiveStage;
+
+/// The parts of a context that belong to one run and are not for its children.
+const OWN_PREFIXES: [&str; 6] = ["graph.", "internal.", "parallel.", "human.", "stack.", "tool."];
+/// The keys that do.
+const OWN_KEYS: [&str; 6] = [
+    "current_node",
+    "last_stage",
+    "outcome",
+    "preferred_label",
+    "last_response",
+    "error_history",
+];
+
+pub(crate) struct ManagerLoop;
+
+impl Handler for ManagerLoop {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move { supervise(&stage).await.unwrap_or_else(|outcome| outcome) })
+    }
+}
+
+async fn supervise(stage: &StageContext) -> Result<Outcome, Outcome> {
+    let run = stage.run();
+    let node = stage.node();
+    let plan = ManagerPlan::of(node).map_err(Outcome::fail_terminal)?;
+    let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
+    let (pipeline, registry) =
+        of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to supervise"))?;
+    let child = Child {
+        pipeline,
+        registry,
+        context: inherited(stage.context()),
+        working_dir: working_dir(stage),
+        watched: if plan.steer {
+            Watched::AndSteered
+        } else {
+            Watched::Yes
+        },
+    };
+    let mut cut = std::pin::pin!(cut_short(stage));
+    let mut supervised = Supervised::of(stage, child.start(stage).await?);
+    stage.log(format!("supervises run {}", supervised.child.run.id));
+    let mut effects = Vec::new();
+    let mut manager = Manager::start(plan, stage.context().clone(), &mut effects);
+    let mut waiting = Waiting::default();
+    loop {
+        let mut events = Vec::new();
+        for effect in effects.drain(..) {
+            match effect {
+                ManagerEffect::Observe => {
+                    // A clock whose waits take no time must not keep the child from its turn.
+                    tokio::task::yield_now().await;
+                    events.push(ManagerEvent::Reported(supervised.report()));
+                }
+                ManagerEffect::Steer {
+                    stages,
+                    message,
+                    cycle,
+                    reason,
+                } => supervised.steer(stage, &stages, &message, cycle, &reason),
+                ManagerEffect::Wait(time) => waiting.timer = Some(run.settings.clock.sleep(time)),
+                ManagerEffect::WaitForNews => waiting.news = true,
+                ManagerEffect::Stop {
+                    outcome,
+                    cancel_child,
+                } => {
+                    if cancel_child {
+                        supervised.child.end("its manager ended it").await;
+                    }
+                    return Ok(supervised.paused.unwrap_or(outcome));
+                }
+            }
+        }
+        if events.is_empty() {
+            let event = tokio::select! {
+                biased;
+                cut = &mut cut => return Ok(cut.outcome(&mut supervised.child).await),
+                () = supervised.news(waiting.news) => ManagerEvent::Reported(supervised.report()),
+                () = ring(&mut waiting.timer) => ManagerEvent::TimePassed,
+            };
+            events.push(event);
+            waiting = Waiting::default();
+        }
+        for event in events {
+            manager.on(event, &mut effects);
+        }
+    }
+}
+
+/// What the loop waits for, beside the end of the child.
+#[derive(Default)]
+struct Waiting {
+    timer: Option<Sleep>,
+    news: bool,
+}
+
+/// Ends when the timer does; no timer never does.
+async fn ring(timer: &mut Option<Sleep>) {
+    match timer {
+        Some(timer) => timer.await,
+        None => pending().await,
+    }
+}
+
+/// What a child may see of its manager's context: the values of stages, not those of the run itself.
+fn inherited(context: &Context) -> Context {
+    let own =
+        |key: &str| OWN_KEYS.contains(&key) || OWN_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+    let values = context.iter().filter(|(key, _)| !own(key));
+    values.map(|(key, value)| (key, value.clone())).collect()
+}
+
+/// The folder in which the child's tools run (`stack.child_workdir`), seen from that of the manager's own.
+fn working_dir(stage: &StageContext) -> Option<PathBuf> {
+    let own = stage.run().origin.working_dir.as_deref();
+    let graph = stage.pipeline().attribute("stack.child_workdir");
+    let told = stage.node().text("stack.child_workdir").or(match graph {
+        Some(orchestra_graph::table::Constant::String(folder)) => Some(&**folder),
+        _ => None,
+    });
+    match (own, told.filter(|folder| !folder.is_empty())) {
+        (Some(own), Some(told)) => Some(own.join(told)),
+        (None, Some(told)) => Some(PathBuf::from(told)),
+        (own, None) => own.map(Path::to_owned),
+    }
+}
+
+/// A child and what is known of it.
+struct Supervised {
+    child: ChildRun,
+    events: EventStream,
+    clock: Arc<dyn Clock>,
+    began: Duration,
+    report: ChildReport,
+    steerings: u32,
+    /// The outcome where the child waits for a person.
+    paused: Option<Outcome>,
+}
+
+impl Supervised {
+    fn of(stage: &StageContext, handle: RunHandle) -> Supervised {
+        let clock = stage.run().settings.clock.clone();
+        Supervised {
+            events: handle.events(),
+            child: ChildRun::of(stage, handle),
+            began: clock.elapsed(),
+            clock,
+            report: ChildReport::default(),
+            steerings: 0,
+            paused: None,
+        }
+    }
+
+    /// How the child stands now.
+    fn report(&mut self) -> ChildReport {
+        while let Some(event) = self.events.try_recv() {
+            count(&mut self.report, &event.kind);
+        }
+        self.report.elapsed = self.clock.elapsed().saturating_sub(self.began);
+        self.report.active_stages = self.active().iter().map(|stage| self.name(stage)).collect();
+        self.report.clone()
+    }
+
+    fn active(&self) -> Vec<Arc<ActiveStage>> {
+        match self.report.status {
+            ChildStatus::Running => self.child.run.active_stages(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn name(&self, stage: &ActiveStage) -> String {
+        self.child.run.pipeline.stage(stage.id.node).id().to_owned()
+    }
+
+    /// Waits until the child has ended or, where that is wanted, has anything new to tell.
+    async fn news(&mut self, any: bool) {
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = self.events.recv() => {
+                    if count(&mut self.report, &event.kind) && any {
+                        return;
+                    }
+                }
+                ended = self.child.ended() => return self.ended(&ended),
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: &child::Ended) {
+        self.report.status = match ended {
+            Ok(result) => match result.status {
+                RunStatus::Success => ChildStatus::Completed,
+                RunStatus::Cancelled => ChildStatus::Cancelled,
+                _ => ChildStatus::Failed,
+            },
+            Err(_) => ChildStatus::Failed,
+        };
+        self.report.reason = child::failure(ended).unwrap_or_default();
+        self.paused = child::waits_for_human(ended);
+    }
+
+    /// Tells stages of the child something: by a file in their folders, and by their contexts.
+    fn steer(&mut self, stage: &StageContext, stages: &[String], message: &str, cycle: u32, reason: &str) {
+        let names: BTreeSet<&str> = stages.iter().map(String::as_str).collect();
+        for active in self.active() {
+            let name = self.name(&active);
+            if !names.contains(&*name) {
+                continue;
+            }
+            self.steerings += 1;
+            let told = match self.write(&active, message, cycle, reason) {
+                Ok(file) => format!("steers `{name}` in cycle {cycle}, {reason}: {}", file.display()),
+                Err(error) => {
+                    format!("steers `{name}` in cycle {cycle}, {reason}; no file tells it: {error}")
+                }
+            };
+            active.tell(message);
+            stage.log(told);
+        }
+    }
+
+    /// Writes the instruction into the folder of a stage, under a name that is free.
+    fn write(
+        &mut self,
+        active: &ActiveStage,
+        message: &str,
+        cycle: u32,
+        reason: &str,
+    ) -> io::Result<PathBuf> {
+        let missing = || io::Error::new(ErrorKind::NotFound, "the stage has no folder");
+        let folder = active.folder.as_deref().ok_or_else(missing)?;
+        let ChildReport {
+            completed_stages,
+            failures,
+            retries,
+            last_failure,
+            ..
+        } = &self.report;
+        let mut text = format!(
+            "# Steering\n\n- cycle: {cycle}\n- reason: {reason}\n- completed stages: {completed_stages}, failures: \
+             {failures}, retries: {retries}\n"
+        );
+        if !last_failure.is_empty() {
+            text.push_str(&format!("- last failure: {last_failure}\n"));
+        }
+        text.push_str(&format!("\n{}\n", message.trim_end()));
+        loop {
+            let path = folder.join(format!("steer-{:03}.md", self.steerings));
+            // Never over what stands there: it may be a link that a tool planted.
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| path),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && self.steerings < u32::MAX => {
+                    self.steerings += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Counts an event; says whether it is news.
+fn count(report: &mut ChildReport, event: &EventKind) -> bool {
+    match event {
+        EventKind::StageStarted { attempt, .. } => report.retries += u64::from(*attempt > 1),
+        EventKind::StageCompleted { .. } => report.completed_stages += 1,
+        EventKind::StageFailed { node, error, .. } => {
+            report.failures += 1;
+            report.last_failure = format!("{node}: {error}");
+        }
+        _ => return false,
+    }
+    true
+}

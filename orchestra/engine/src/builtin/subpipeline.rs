@@ -1,0 +1,119 @@
+//! Sub-pipelines: another pipeline as one stage (Attractor 9.4).
+
+use orchestra_core::{Context, Outcome};
+use orchestra_graph::{Stage, format_duration, key_pairs};
+use serde_json::Value;
+
+use super::child::{self, Child, ChildRun, cut_short};
+use super::output::quoted;
+use crate::handler::{Handler, HandlerFuture};
+use crate::result::RunResult;
+use crate::run::Watched;
+use crate::stage::StageContext;
+
+pub(crate) struct Subpipeline;
+
+impl Handler for Subpipeline {
+    fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
+        Box::pin(async move { run(&stage).await.unwrap_or_else(|outcome| outcome) })
+    }
+}
+
+async fn run(stage: &StageContext) -> Result<Outcome, Outcome> {
+    let (run, node) = (stage.run(), stage.node());
+    let inputs = pairs(node, "subpipeline.inputs")?;
+    let outputs = pairs(node, "subpipeline.outputs")?;
+    let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
+    let (pipeline, registry) = of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to run"))?;
+    let name = pipeline.title().to_owned();
+    let child = Child {
+        pipeline,
+        registry,
+        context: given(stage, &inputs),
+        working_dir: run.origin.working_dir.clone(),
+        watched: Watched::No,
+    };
+    let mut cut = std::pin::pin!(cut_short(stage));
+    let mut child = ChildRun::of(stage, child.start(stage).await?);
+    stage.log(format!("runs pipeline `{name}` as run {}", child.run.id));
+    let ended = tokio::select! {
+        biased;
+        cut = &mut cut => return Ok(cut.outcome(&mut child).await),
+        ended = child.ended() => ended,
+    };
+    Ok(match (ended, &name) {
+        (Ok(result), name) if result.is_success() => succeeded(name, &result, &outputs),
+        (ended, name) => failed(name, &ended, &outputs),
+    })
+}
+
+/// The pairs of an attribute: new key, old key.
+fn pairs<'s>(node: Stage<'s>, name: &str) -> Result<Vec<(&'s str, &'s str)>, Outcome> {
+    let text = node.text(name).unwrap_or_default();
+    key_pairs(text).ok_or_else(|| {
+        Outcome::fail_terminal(format!(
+            "`{name}` is no list of keys or pairs of keys such as `a,b=c`: `{}`",
+            text.escape_debug()
+        ))
+    })
+}
+
+/// The value of a key, which may be written as in conditions (rule C3).
+fn value<'c>(context: &'c Context, key: &str) -> Option<&'c Value> {
+    let plain = || key.strip_prefix("context.").and_then(|key| context.get(key));
+    context.get(key).or_else(plain)
+}
+
+/// The context with which the child starts; what is not there is said.
+fn given(stage: &StageContext, inputs: &[(&str, &str)]) -> Context {
+    let mut context = Context::new();
+    let mut missing = Vec::new();
+    for (new, old) in inputs {
+        match value(stage.context(), old) {
+            Some(value) => context.set(*new, value.clone()),
+            None => missing.push(*old),
+        }
+    }
+    if !missing.is_empty() {
+        stage.log(format!("missing inputs: {}", quoted(&missing)));
+    }
+    context
+}
+
+/// Takes the outputs that are there into an outcome; gives those that are not.
+fn taken<'k>(
+    mut outcome: Outcome,
+    result: &RunResult,
+    outputs: &[(&str, &'k str)],
+) -> (Outcome, Vec<&'k str>) {
+    let mut missing = Vec::new();
+    for (new, old) in outputs {
+        match value(&result.context, old) {
+            Some(value) => outcome = outcome.set(*new, value.clone()),
+            None => missing.push(*old),
+        }
+    }
+    (outcome, missing)
+}
+
+fn succeeded(name: &str, result: &RunResult, outputs: &[(&str, &str)]) -> Outcome {
+    let (outcome, missing) = taken(Outcome::success(), result, outputs);
+    let (stages, took) = (result.path.len(), format_duration(result.duration));
+    let mut notes = format!("Pipeline `{name}` completed: {stages} stages in {took}");
+    if !missing.is_empty() {
+        notes.push_str(&format!("; missing outputs: {}", quoted(&missing)));
+    }
+    outcome.notes(notes)
+}
+
+fn failed(name: &str, ended: &child::Ended, outputs: &[(&str, &str)]) -> Outcome {
+    let reason = child::failure(ended).unwrap_or_default();
+    let outcome = match child::waits_for_human(ended) {
+        Some(waits) => return waits,
+        None => Outcome::fail(format!("pipeline `{name}` failed: {reason}")).with_code("child_failed"),
+    };
+    match ended {
+        Ok(result) => taken(outcome, result, outputs).0,
+        Err(_) => outcome,
+    }
+}

@@ -1,0 +1,199 @@
+//! `attribute_without_effect`: an attribute stands where nothing reads it (rule R4).
+
+use std::collections::HashMap;
+
+use crate::attribute::{Key, Known};
+use crate::attributes::{Attribute, Origin};
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::check::type_known::meant_shape;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+use crate::model::{Edge, Node};
+use crate::text::Span;
+use crate::value::Value;
+
+pub(crate) static CHECK: Check = Check {
+    code: "attribute_without_effect",
+    severity: Severity::Warning,
+    summary: "an attribute stands on a node or edge that does not read it",
+    source: "Attractor 2.6, rules R4, H3, H4, P4",
+    whole: false,
+    run,
+};
+
+/// What a stage that runs a handler reads.
+const OF_STAGES: &[Known] = &[
+    Known::MaxRetries,
+    Known::RetryPolicy,
+    Known::GoalGate,
+    Known::Timeout,
+    Known::AllowPartial,
+];
+
+/// What only one kind of node reads.
+const OF_ONE_KIND: &[(&str, &[Known])] = &[
+    (kind::WAIT_HUMAN, &[Known::DefaultChoice]),
+    (
+        kind::PARALLEL,
+        &[
+            Known::JoinPolicy,
+            Known::JoinK,
+            Known::JoinQuorum,
+            Known::ErrorPolicy,
+            Known::MaxParallel,
+        ],
+    ),
+    (
+        kind::MANAGER_LOOP,
+        &[
+            Known::PollInterval,
+            Known::MaxCycles,
+            Known::StopCondition,
+            Known::GuardIntervene,
+            Known::GuardEscalate,
+            Known::SteerMessage,
+            Known::SteerCooldown,
+            Known::ManagerActions,
+        ],
+    ),
+    (
+        kind::SUBPIPELINE,
+        &[
+            Known::SubpipelineFile,
+            Known::SubpipelineName,
+            Known::SubpipelineInputs,
+            Known::SubpipelineOutputs,
+        ],
+    ),
+];
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for (at, node) in input.nodes_with(OF_STAGES) {
+        let what = match input.kind(at) {
+            kind::CONDITIONAL => "routing node",
+            kind::START => "start",
+            kind::EXIT => "exit",
+            _ => continue,
+        };
+        for attribute in written(node, OF_STAGES) {
+            faults.push(of_stages(attribute, node, what));
+        }
+    }
+    for (of, attributes) in OF_ONE_KIND {
+        for (at, node) in input.nodes_with(attributes) {
+            let kind = input.kind(at);
+            // Handlers of other kinds may read what they like.
+            if kind == *of || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
+                continue;
+            }
+            for attribute in written(node, attributes) {
+                faults.push(of_one_kind(attribute, node, of));
+            }
+        }
+    }
+    freeform(input, faults);
+}
+
+/// The attributes among some that stand on the node itself and ask for something.
+fn written<'n>(node: &'n Node, among: &[Known]) -> impl Iterator<Item = &'n Attribute> {
+    node.attributes.iter().filter(|attribute| {
+        let Key::Known(known) = attribute.key else {
+            return false;
+        };
+        let asks = match &attribute.value {
+            Value::Boolean(flag) => *flag,
+            Value::Integer(number) => *number != 0,
+            Value::String(word) => known != Known::RetryPolicy || &**word != "none",
+            _ => true,
+        };
+        attribute.origin == Origin::Explicit && among.contains(&known) && asks
+    })
+}
+
+/// Whether the shape is spoken of as a misspelling of one that might read the attribute.
+fn is_misspelt(node: &Node) -> bool {
+    node.attributes.filled(Known::Type).is_none()
+        && kind::of_shape(node.shape()).is_none()
+        && meant_shape(node.shape()).is_some()
+}
+
+fn of_stages(attribute: &Attribute, node: &Node, what: &str) -> Diagnostic {
+    let name = attribute.key.name();
+    let fault = fault(
+        format!("`{name}` has no effect on the {what} `{}`", node.id),
+        attribute,
+    );
+    let fault = match what {
+        "routing node" => fault.note("a `diamond` only decides, by the outcome of the stage before it: it never runs, fails or is tried again"),
+        _ => fault.note("nothing runs there that could fail or take long"),
+    };
+    fault
+        .help(format!(
+            "write it on the stage that it is meant for, or remove `{name}`"
+        ))
+        .node(&*node.id)
+}
+
+fn of_one_kind(attribute: &Attribute, node: &Node, of: &str) -> Diagnostic {
+    let name = attribute.key.name();
+    let (what, shape) = described(of);
+    fault(
+        format!("`{name}` has no effect on `{}`, which is no {what}", node.id),
+        attribute,
+    )
+    .note(format!("only a {what} reads it"))
+    .help(format!("give the node `shape={shape}`, or remove `{name}`"))
+    .node(&*node.id)
+}
+
+/// What a kind of node is called, and the shape that stands for it.
+fn described(of: &str) -> (&'static str, &'static str) {
+    let what = match of {
+        kind::WAIT_HUMAN => "human gate",
+        kind::PARALLEL => "fan-out",
+        kind::SUBPIPELINE => "sub-pipeline node",
+        _ => "manager loop",
+    };
+    (what, kind::shapes_of(of).next().unwrap_or_default())
+}
+
+/// Edges that take text where nobody is asked.
+fn freeform(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    // A chain writes one attribute on many edges, and is of use as soon as one of them leaves a gate.
+    let mut places: Vec<(&Attribute, &Edge, bool)> = Vec::new();
+    let mut known: HashMap<Span, usize> = HashMap::new();
+    for (_, edge) in input.edges_with(&[Known::Freeform]) {
+        let Some(attribute) = edge.attributes.get(Known::Freeform) else {
+            continue;
+        };
+        let kind = input.kind(edge.from);
+        let used = kind == kind::WAIT_HUMAN
+            || !kind::BUILT_IN.contains(&kind)
+            || attribute.origin != Origin::Explicit
+            || attribute.value != Value::Boolean(true)
+            || is_misspelt(input.node(edge.from));
+        let place = *known.entry(attribute.value_span).or_insert(places.len());
+        match places.get_mut(place) {
+            Some((_, _, known)) => *known |= used,
+            None => places.push((attribute, edge, used)),
+        }
+    }
+    for (attribute, edge, _) in places.iter().filter(|(_, _, used)| !used) {
+        let (from, to) = (input.id(edge.from), input.id(edge.to));
+        let (what, shape) = described(kind::WAIT_HUMAN);
+        faults.push(
+            fault(
+                format!("`freeform` has no effect on an edge of `{from}`, which is no {what}"),
+                attribute,
+            )
+            .note(format!("only the edges of a {what} take a text"))
+            .help(format!("give `{from}` `shape={shape}`, or remove `freeform`"))
+            .edge(from, to),
+        );
+    }
+}
+
+fn fault(message: String, attribute: &Attribute) -> Diagnostic {
+    Diagnostic::warning(CHECK.code, message, attribute.key_span.to(attribute.value_span)).label("never read")
+}

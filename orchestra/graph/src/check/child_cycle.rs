@@ -1,0 +1,29 @@
+//! `child_cycle`: a pipeline runs itself, by way of its children (Attractor 9.4).
+
+use crate::diagnostic::Diagnostic;
+use crate::syntax::shorten;
+use crate::text::Span;
+
+pub(crate) const CODE: &str = "child_cycle";
+
+/// The most files of a circle that are named.
+const SHOWN: usize = 6;
+
+/// The fault of a file that names the first of some files, which lead to it.
+pub(crate) fn fault(circle: &[String], span: Span) -> Diagnostic {
+    let first = circle.first().map(|file| format!("`{}`", shorten(file)));
+    let first = first.unwrap_or_default();
+    let mut way: Vec<String> = circle.iter().map(|file| format!("`{}`", shorten(file))).collect();
+    if way.len() > SHOWN {
+        way.splice(SHOWN / 2..way.len() - SHOWN / 2, ["..".to_owned()]);
+    }
+    way.push(first.clone());
+    Diagnostic::error(
+        CODE,
+        format!("child pipelines run each other in a circle: {}", way.join(" -> ")),
+        span,
+    )
+    .label(format!("leads back to {first}"))
+    .note("each of them would start the next one without end")
+    .help("repeat by an edge inside one pipeline, or by `loop_restart=true`, instead of by a child")
+}

@@ -1,0 +1,45 @@
+//! `child_missing`: a stage runs a pipeline, but does not say which (Attractor 4.11, 9.4).
+
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::children::{Named, named};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+
+pub(crate) static CHECK: Check = Check {
+    code: "child_missing",
+    severity: Severity::Error,
+    summary: "a stage runs a pipeline, but does not say which",
+    source: "Attractor 4.11 and 9.4",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for (at, node) in input.nodes() {
+        if !matches!(named(input.analysis, at), Some(Named::Nothing)) {
+            continue;
+        }
+        let fault = match input.kind(at) {
+            kind::MANAGER_LOOP => Diagnostic::error(
+                CHECK.code,
+                format!("manager loop `{}` does not say which pipeline it starts", node.id),
+                node.span,
+            )
+            .help(
+                "write `stack.child_dotfile=\"child.dot\"` on the node or the graph, or \
+                 `stack.child_autostart=false` where the child is started otherwise",
+            ),
+            _ => Diagnostic::error(
+                CHECK.code,
+                format!("sub-pipeline node `{}` does not say which pipeline it runs", node.id),
+                node.span,
+            )
+            .help(
+                "write `subpipeline.file=\"child.dot\"` on the node, or `subpipeline.name=..` for a pipeline that \
+                 the program registers",
+            ),
+        };
+        faults.push(fault.label("runs nothing").node(&*node.id));
+    }
+}

@@ -1,0 +1,30 @@
+//! `child_nesting`: child pipelines nest too deep, or there are too many of them (rule L10).
+
+use crate::children::{MAX_DEPTH, MAX_FILES};
+use crate::diagnostic::Diagnostic;
+use crate::syntax::shorten;
+use crate::text::Span;
+
+pub(crate) const CODE: &str = "child_nesting";
+
+pub(crate) fn deep(file: &str, span: Span) -> Diagnostic {
+    let message = format!("child pipelines nest more than {MAX_DEPTH} deep");
+    limit(message, file, span)
+}
+
+pub(crate) fn many(file: &str, span: Span) -> Diagnostic {
+    let message = format!("a pipeline has more than {MAX_FILES} child pipelines, with those that these run");
+    limit(message, file, span)
+}
+
+pub(crate) fn long(file: &str, bytes: usize, span: Span) -> Diagnostic {
+    let message = format!("the child pipelines of one pipeline have more than {bytes} bytes");
+    limit(message, file, span)
+}
+
+fn limit(message: String, file: &str, span: Span) -> Diagnostic {
+    Diagnostic::error(CODE, message, span)
+        .label("one too many")
+        .note(format!("`{}` was not read", shorten(file)))
+        .help("run fewer pipelines inside each other; stages of one pipeline may take their place")
+}

@@ -1,0 +1,104 @@
+//! `join_policy_unsatisfiable`: what a join policy asks for is missing, or can never come about (rule P4).
+
+use crate::attribute::Known;
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::kind;
+use crate::model::{Node, NodeIndex};
+use crate::text::Span;
+
+pub(crate) static CHECK: Check = Check {
+    code: "join_policy_unsatisfiable",
+    severity: Severity::Error,
+    summary: "a join policy lacks its number, or asks for more branches than there are",
+    source: "Attractor 4.8, rule P4",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for (at, node) in input.nodes_with(&[Known::JoinPolicy]) {
+        if input.kind(at) != kind::PARALLEL {
+            continue;
+        }
+        let fault = match node.attributes.text(Known::JoinPolicy) {
+            Some("k_of_n") => k_of_n(input, at, node),
+            Some("quorum") => quorum(node),
+            _ => None,
+        };
+        faults.extend(fault.map(|fault| fault.node(&*node.id)));
+    }
+}
+
+fn k_of_n(input: &Input<'_>, at: NodeIndex, node: &Node) -> Option<Diagnostic> {
+    let branches = input.analysis.outgoing(at).len();
+    let Some(count) = node.attributes.get(Known::JoinK) else {
+        // A value of the wrong type is left out and reported as that.
+        return Some(
+            error(
+                format!("`{}` waits for `k_of_n` branches without a `join_k`", node.id),
+                policy(node),
+            )
+            .label("how many must succeed?")
+            .note("the block succeeds as soon as `join_k` of its branches have succeeded")
+            .help(format!(
+                "add `join_k`, a whole number from 1 to {}",
+                branches.max(1)
+            )),
+        );
+    };
+    let wanted = node.attributes.integer(Known::JoinK)?;
+    // Without branches there is no fan-out to speak of; edges that were lost may have been branches.
+    if branches == 0 || !input.whole || usize::try_from(wanted).is_ok_and(|wanted| wanted <= branches) {
+        return None;
+    }
+    let have = match branches {
+        1 => "only 1 branch".to_owned(),
+        branches => format!("only {branches} branches"),
+    };
+    Some(
+        error(
+            format!("`{}` waits for {wanted} branches, but has {have}", node.id),
+            count.value_span,
+        )
+        .label(format!("it has {have}"))
+        .note("so the block would fail however its branches end")
+        .help(format!("write `join_k={branches}` or less, or add branches")),
+    )
+}
+
+fn quorum(node: &Node) -> Option<Diagnostic> {
+    let help = "write the fraction of the branches that must succeed, such as `join_quorum=0.5`";
+    let note = "the block succeeds as soon as that fraction of its branches has succeeded";
+    match node.attributes.get(Known::JoinQuorum) {
+        None => Some(
+            error(
+                format!("`{}` waits for a `quorum` without a `join_quorum`", node.id),
+                policy(node),
+            )
+            .label("which fraction must succeed?")
+            .note(note)
+            .help(help),
+        ),
+        Some(fraction) if node.attributes.float(Known::JoinQuorum) == Some(0.0) => Some(
+            error(
+                format!("`{}` waits for a quorum of none of its branches", node.id),
+                fraction.value_span,
+            )
+            .label("nothing is asked for")
+            .note(note)
+            .help(help),
+        ),
+        Some(_) => None,
+    }
+}
+
+fn error(message: String, span: Span) -> Diagnostic {
+    Diagnostic::error(CHECK.code, message, span)
+}
+
+fn policy(node: &Node) -> Span {
+    let policy = node.attributes.get(Known::JoinPolicy);
+    policy.map_or(node.span, |policy| policy.value_span)
+}

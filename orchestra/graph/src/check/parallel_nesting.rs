@@ -1,0 +1,37 @@
+//! `parallel_nesting`: too many fan-outs stand inside one another (rule P1).
+
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "parallel_nesting",
+    severity: Severity::Error,
+    summary: "too many fan-outs stand inside one another",
+    source: "Attractor 4.8, rule P1",
+    whole: false,
+    run,
+};
+
+/// The most fan-outs that may stand inside one another.
+const MAX_DEPTH: u32 = 32;
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    // What stands around a block that is too deep is too deep only because of it.
+    let first_too_deep = MAX_DEPTH + 1;
+    let depths = input.joins().depths(first_too_deep + 1);
+    for (at, _) in depths.into_iter().filter(|(_, depth)| *depth == first_too_deep) {
+        let node = input.node(at);
+        faults.push(
+            Diagnostic::error(
+                CHECK.code,
+                format!("more than {MAX_DEPTH} fan-outs stand inside one another, from `{}` inwards", node.id),
+                node.span,
+            )
+            .label(format!("{MAX_DEPTH} more stand inside of this one"))
+            .note("each level multiplies the branches: two at each of 32 levels are four thousand million")
+            .help("end a block before the next begins, or move the inner blocks to a file of their own that runs as one stage (`shape=folder`)")
+            .node(&*node.id),
+        );
+    }
+}

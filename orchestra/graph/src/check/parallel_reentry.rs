@@ -1,0 +1,46 @@
+//! `parallel_reentry`: a branch leads back to its own fan-out (rule P1).
+
+use crate::check::Check;
+use crate::check::input::Input;
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "parallel_reentry",
+    severity: Severity::Warning,
+    summary: "a branch leads back to its own fan-out",
+    source: "Attractor 4.8, rule P1",
+    whole: true,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    for back in input.joins().reentries(input.analysis) {
+        let edge = input.edge(back.edge);
+        if !input.reached[back.fan_out.at()] {
+            continue;
+        }
+        let [from, to, fan_out] = [edge.from, edge.to, back.fan_out].map(|at| input.id(at));
+        let (message, label) = match to == fan_out {
+            true => (
+                format!("a branch of `{fan_out}` leads back to `{fan_out}`"),
+                "the branch fails here",
+            ),
+            false => (
+                format!("a branch of `{fan_out}` leads back to `{to}`, and from there to `{fan_out}` again"),
+                "the branch fails behind this",
+            ),
+        };
+        let mut fault = Diagnostic::warning(CHECK.code, message, edge.to_span)
+            .label(label)
+            .related(input.node(back.fan_out).span, "the branches begin here")
+            .note("a branch that comes to its own fan-out before the join fails; it would start the whole block inside of itself")
+            .edge(from, to);
+        if let Some(join) = input.joins().of(back.fan_out) {
+            let join = input.id(join);
+            fault = fault.help(format!(
+                "lead the branch on to the join `{join}`, and go back from behind it"
+            ));
+        }
+        faults.push(fault);
+    }
+}

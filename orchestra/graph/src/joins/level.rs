@@ -1,0 +1,124 @@
+//! One level of a graph: each settled fan-out leads to its join at once.
+
+use crate::ways::Ways;
+
+/// For a node without a join of its own: its steps are its edges.
+const PLAIN: u32 = u32::MAX;
+/// For a fan-out that is not settled: a branch that comes to it is inside of it.
+const OPEN: u32 = u32::MAX - 1;
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+pub(super) struct Level {
+    forward: Ways,
+    backward: Ways,
+    /// The join of each fan-out.
+    join: Vec<u32>,
+    /// For each node the last settled fan-out that it joins, and for each fan-out the one settled before it.
+    joined: Vec<u32>,
+    earlier: Vec<u32>,
+}
+
+impl Level {
+    pub(super) fn new(forward: Ways, backward: Ways, fan_outs: &[bool]) -> Level {
+        Level {
+            forward,
+            backward,
+            join: fan_outs
+                .iter()
+                .map(|open| if *open { OPEN } else { PLAIN })
+                .collect(),
+            joined: vec![NONE; fan_outs.len()],
+            earlier: vec![NONE; fan_outs.len()],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.join.len()
+    }
+
+    /// The targets of a node's edges.
+    pub(super) fn edges(&self, at: u32) -> &[u32] {
+        self.forward.of(at as usize)
+    }
+
+    /// Gives a fan-out its join; without one its branches are like other ways.
+    pub(super) fn settle(&mut self, at: u32, join: Option<u32>) {
+        self.join[at as usize] = join.unwrap_or(PLAIN);
+        if let Some(join) = join {
+            self.earlier[at as usize] = std::mem::replace(&mut self.joined[join as usize], at);
+        }
+    }
+
+    /// Whether a node leads on by its edges.
+    pub(super) fn is_plain(&self, at: u32) -> bool {
+        self.join[at as usize] == PLAIN
+    }
+
+    /// Where one can get from a node in one step; nowhere from an open fan-out.
+    pub(super) fn steps(&self, at: u32) -> &[u32] {
+        match &self.join[at as usize] {
+            &PLAIN => self.edges(at),
+            &OPEN => &[],
+            join => std::slice::from_ref(join),
+        }
+    }
+
+    /// The same, with an open fan-out's edges.
+    pub(super) fn all_steps(&self, at: u32) -> &[u32] {
+        match self.join[at as usize] {
+            OPEN => self.edges(at),
+            _ => self.steps(at),
+        }
+    }
+
+    /// From where one gets to a node by an edge.
+    pub(super) fn edges_into(&self, at: u32) -> impl Iterator<Item = u32> {
+        let into = self.backward.of(at as usize).iter().copied();
+        into.filter(|from| self.is_plain(*from))
+    }
+
+    /// From where one gets to a node in one step.
+    pub(super) fn steps_into(&self, at: u32) -> impl Iterator<Item = u32> {
+        self.edges_into(at).chain(self.fan_outs_into(at))
+    }
+
+    /// The same, with the edges of open fan-outs.
+    pub(super) fn all_steps_into(&self, at: u32) -> impl Iterator<Item = u32> {
+        let into = self.backward.of(at as usize).iter().copied();
+        into.filter(|from| matches!(self.join[*from as usize], PLAIN | OPEN))
+            .chain(self.fan_outs_into(at))
+    }
+
+    fn fan_outs_into(&self, at: u32) -> impl Iterator<Item = u32> {
+        let some = |at: u32| (at != NONE).then_some(at);
+        std::iter::successors(some(self.joined[at as usize]), move |at| {
+            some(self.earlier[*at as usize])
+        })
+    }
+
+    /// All nodes in the order in which a depth-first walk along the edges leaves them, from some roots first.
+    pub(super) fn finished(&self, roots: impl Iterator<Item = usize>) -> Vec<u32> {
+        let mut seen = vec![false; self.len()];
+        let mut finished = Vec::with_capacity(self.len());
+        let mut stack: Vec<(u32, usize)> = Vec::new();
+        for root in roots.chain(0..self.len()) {
+            if std::mem::replace(&mut seen[root], true) {
+                continue;
+            }
+            stack.push((root as u32, 0));
+            while let Some((at, next)) = stack.last_mut() {
+                let Some(to) = self.forward.of(*at as usize).get(*next) else {
+                    finished.push(*at);
+                    stack.pop();
+                    continue;
+                };
+                *next += 1;
+                if !std::mem::replace(&mut seen[*to as usize], true) {
+                    stack.push((*to, 0));
+                }
+            }
+        }
+        finished
+    }
+}

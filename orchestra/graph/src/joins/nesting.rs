@@ -1,0 +1,158 @@
+//! How deep fan-outs stand inside one another, and which edges lead back to theirs.
+
+use std::collections::BTreeMap;
+
+use super::Joins;
+use super::search::Marks;
+use crate::analysis::Analysis;
+use crate::attribute::Known;
+use crate::model::{EdgeIndex, NodeIndex};
+
+/// An edge by which a branch comes to its own fan-out again.
+pub(crate) struct Reentry {
+    pub(crate) edge: EdgeIndex,
+    pub(crate) fan_out: NodeIndex,
+}
+
+impl Joins {
+    /// For each fan-out, inner ones first, how many stand inside one another from it inwards, counted up to a limit.
+    ///
+    /// A graph in which this takes too many steps is looked at in part.
+    pub(crate) fn depths(&self, limit: u32) -> Vec<(NodeIndex, u32)> {
+        let mut depths = vec![0u32; self.join.len()];
+        let mut found = Vec::new();
+        let mut walk = Walk::new(self);
+        for fan_out in &self.order {
+            let mut deepest = 0;
+            let whole = walk.block(*fan_out, |at| {
+                deepest = deepest.max(depths[at as usize]);
+                // Sooner or later a branch that only comes to deep blocks is deep enough.
+                deepest + 1 < limit
+            });
+            if !whole {
+                return found;
+            }
+            depths[fan_out.at()] = deepest + 1;
+            found.push((*fan_out, deepest + 1));
+        }
+        found
+    }
+
+    /// Whether each node runs in a branch.
+    ///
+    /// A graph in which this takes too many steps is looked at in part.
+    pub(crate) fn in_branches(&self) -> Vec<bool> {
+        let mut inside = vec![false; self.join.len()];
+        let mut walk = Walk::new(self);
+        for fan_out in &self.order {
+            let whole = walk.block(*fan_out, |at| {
+                inside[at as usize] = true;
+                true
+            });
+            if !whole {
+                break;
+            }
+        }
+        inside
+    }
+
+    /// The edges inside of branches that lead to the branch's own fan-out, or to where the run came through before it.
+    ///
+    /// A graph in which this takes too many steps is looked at in part.
+    pub(crate) fn reentries(&self, analysis: &Analysis<'_>) -> Vec<Reentry> {
+        let graph = analysis.graph();
+        let mut found: BTreeMap<EdgeIndex, NodeIndex> = BTreeMap::new();
+        let mut seen = Marks::new(self.join.len());
+        let mut steps = self.patience();
+        for fan_out in &self.order {
+            let Some(join) = self.of(*fan_out) else {
+                continue;
+            };
+            // The way back to a join before the fan-out is the way on.
+            let direct_only = self.leads_to(join.0, *fan_out);
+            seen.clear();
+            let mut stack = vec![*fan_out];
+            while let Some(at) = stack.pop() {
+                for edge in analysis.outgoing(at) {
+                    let Some(left) = steps.checked_sub(1) else {
+                        return listed(found);
+                    };
+                    steps = left;
+                    let row = graph.edge(*edge);
+                    if row.to == join || (at != *fan_out && row.attributes.flag(Known::LoopRestart)) {
+                        continue;
+                    }
+                    if row.to == *fan_out {
+                        found.insert(*edge, *fan_out);
+                    } else if !self.leads_to(row.to.0, *fan_out) {
+                        if seen.mark(row.to.0) {
+                            stack.push(row.to);
+                        }
+                    } else if !direct_only {
+                        // The innermost block names it, unless it leads straight to an outer fan-out.
+                        found.entry(*edge).or_insert(*fan_out);
+                    }
+                }
+            }
+        }
+        listed(found)
+    }
+
+    /// Whether a walk from the start came through a node before a fan-out, or is there.
+    fn leads_to(&self, node: u32, fan_out: NodeIndex) -> bool {
+        self.left[node as usize] >= self.left[fan_out.at()]
+    }
+
+    fn patience(&self) -> usize {
+        16 * self.join.len() + 2_000_000
+    }
+}
+
+/// Walks through blocks.
+struct Walk<'j> {
+    joins: &'j Joins,
+    seen: Marks,
+    steps: usize,
+}
+
+impl Walk<'_> {
+    fn new(joins: &Joins) -> Walk<'_> {
+        Walk {
+            joins,
+            seen: Marks::new(joins.join.len()),
+            steps: joins.patience(),
+        }
+    }
+
+    /// Visits the nodes between a fan-out and its join on its own level, as long as the visitor wants more; `false`
+    /// where no steps are left.
+    fn block(&mut self, fan_out: NodeIndex, mut visit: impl FnMut(u32) -> bool) -> bool {
+        let joins = self.joins;
+        let Some(join) = joins.of(fan_out) else {
+            return true;
+        };
+        self.seen.clear();
+        self.seen.mark(join.0);
+        let mut stack = joins.level.edges(fan_out.0).to_vec();
+        while let Some(at) = stack.pop() {
+            if joins.leads_to(at, fan_out) || !self.seen.mark(at) {
+                continue;
+            }
+            let next = joins.level.steps(at);
+            let Some(left) = self.steps.checked_sub(1 + next.len()) else {
+                return false;
+            };
+            self.steps = left;
+            if !visit(at) {
+                break;
+            }
+            stack.extend(next);
+        }
+        true
+    }
+}
+
+fn listed(found: BTreeMap<EdgeIndex, NodeIndex>) -> Vec<Reentry> {
+    let found = found.into_iter();
+    found.map(|(edge, fan_out)| Reentry { edge, fan_out }).collect()
+}

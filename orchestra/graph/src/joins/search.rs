@@ -1,0 +1,311 @@
+//! The nearest node that every branch of a fan-out reaches.
+
+use super::level::Level;
+
+/// No step.
+const NONE: u32 = u32::MAX;
+
+/// Which nodes are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Fan-ins to which an edge leads.
+    Own,
+    /// Fan-ins, also those to which only the end of an inner block leads.
+    Shared,
+}
+
+/// Marks of nodes that are taken away all at once.
+pub(super) struct Marks {
+    marks: Vec<u32>,
+    present: u32,
+}
+
+impl Marks {
+    pub(super) fn new(nodes: usize) -> Marks {
+        Marks {
+            marks: vec![0; nodes],
+            present: 0,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.present += 1;
+    }
+
+    /// Marks a node; `false` where it is marked already.
+    pub(super) fn mark(&mut self, at: u32) -> bool {
+        std::mem::replace(&mut self.marks[at as usize], self.present) != self.present
+    }
+}
+
+/// What a walk from the branches met, beside the steps by which it did.
+#[derive(Default)]
+struct Walk {
+    nodes: Vec<Met>,
+    /// The steps into nodes of the walk, each beside the one found before it.
+    steps: Vec<(Step, u32)>,
+    candidates: Vec<u32>,
+    walks_back: u32,
+}
+
+struct Met {
+    at: u32,
+    is_branch: bool,
+    by_edge: bool,
+    /// The last of the steps that lead to it.
+    last_step: u32,
+    /// The walk back in which it was met.
+    back: u32,
+}
+
+struct Step {
+    from: u32,
+    is_edge: bool,
+}
+
+pub(super) struct Search {
+    fan_in: Vec<bool>,
+    /// Whether a way leads from a node to a fan-in, its last step being an edge; and whatever its last step is.
+    to_own: Vec<bool>,
+    to_shared: Vec<bool>,
+    /// The steps that are left for all searches together, and for those of any node.
+    left: usize,
+    left_meeting: usize,
+    seen: Marks,
+    /// The place of each node that was seen in the walk.
+    place: Vec<u32>,
+    /// How many of the branches met at each node, over a base that grows, and the longest way of one.
+    met: Vec<u32>,
+    farthest: Vec<u32>,
+    base: u32,
+}
+
+impl Search {
+    pub(super) fn new(level: &Level, fan_in: Vec<bool>) -> Search {
+        let nodes = level.len();
+        let edges: usize = (0..nodes as u32).map(|at| level.edges(at).len()).sum();
+        let mut search = Search {
+            to_own: vec![false; nodes],
+            to_shared: vec![false; nodes],
+            left: 32 * (nodes + edges) + 10_000_000,
+            left_meeting: 32 * (nodes + edges),
+            seen: Marks::new(nodes),
+            place: vec![0; nodes],
+            met: vec![0; nodes],
+            farthest: vec![0; nodes],
+            base: 0,
+            fan_in,
+        };
+        for at in (0..nodes as u32).filter(|at| level.is_plain(*at)) {
+            search.settled(level, at);
+        }
+        search
+    }
+
+    /// Takes some steps; `false` where no more are left.
+    pub(super) fn spend(&mut self, steps: usize) -> bool {
+        self.left = self.left.saturating_sub(steps);
+        self.left > 0
+    }
+
+    /// Notes what the steps from a node lead to, once they are known.
+    pub(super) fn settled(&mut self, level: &Level, at: u32) {
+        let steps = level.steps(at);
+        let fan_in = |to: &u32| self.fan_in[*to as usize];
+        let own = steps
+            .iter()
+            .any(|to| self.to_own[*to as usize] || level.is_plain(at) && fan_in(to));
+        let shared = steps.iter().any(|to| self.to_shared[*to as usize] || fan_in(to));
+        if own {
+            spread(level, &mut self.to_own, at);
+        }
+        if shared {
+            spread(level, &mut self.to_shared, at);
+        }
+    }
+
+    /// The nearest wanted node that every branch reaches through nodes that pass a test, none of them behind `last`.
+    pub(super) fn nearest(
+        &mut self,
+        level: &Level,
+        branches: &[u32],
+        wanted: Wanted,
+        last: Option<u32>,
+        inside: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let leads = match wanted {
+            Wanted::Own => &self.to_own,
+            Wanted::Shared => &self.to_shared,
+        };
+        let promising = |at: &u32| inside(*at) && (leads[*at as usize] || self.fan_in[*at as usize]);
+        if self.left == 0 || !branches.iter().all(promising) {
+            return None;
+        }
+        self.seen.clear();
+        let mut walk = Walk::default();
+        for branch in branches {
+            let place = self.meet(&mut walk, *branch, wanted, true);
+            walk.nodes[place as usize].is_branch = true;
+        }
+        // A node to which all ways are shorter than the walk so far is found for certain; so the walk grows by
+        // doubling, and what lies far behind the block costs nothing.
+        let (mut next, mut walked, mut limit) = (0, 0, 2);
+        loop {
+            while walked < limit && next < walk.nodes.len() {
+                walked += 1;
+                let end = walk.nodes.len();
+                for place in std::mem::replace(&mut next, end)..end {
+                    let at = walk.nodes[place].at;
+                    if Some(at) == last {
+                        continue;
+                    }
+                    let is_edge = level.is_plain(at);
+                    for to in level.steps(at).iter().copied().filter(|to| inside(*to)) {
+                        let to = self.meet(&mut walk, to, wanted, is_edge) as usize;
+                        let step = Step {
+                            from: place as u32,
+                            is_edge,
+                        };
+                        let earlier =
+                            std::mem::replace(&mut walk.nodes[to].last_step, walk.steps.len() as u32);
+                        walk.steps.push((step, earlier));
+                    }
+                    if !self.spend(1 + level.steps(at).len()) {
+                        return None;
+                    }
+                }
+            }
+            let ended = next == walk.nodes.len();
+            let limit_back = if ended { usize::MAX } else { walked };
+            let mut nearest = None;
+            for place in walk.candidates.clone() {
+                let steps = self.farthest(&mut walk, place, branches.len(), wanted, limit_back);
+                let found = steps.map(|steps| (steps, walk.nodes[place as usize].at));
+                nearest = nearest.into_iter().chain(found).min();
+            }
+            if nearest.is_some() || ended || self.left == 0 {
+                return nearest.map(|(_, at)| at).filter(|_| self.left > 0);
+            }
+            limit *= 2;
+        }
+    }
+
+    /// The place of a node in a walk that comes to it.
+    fn meet(&mut self, walk: &mut Walk, at: u32, wanted: Wanted, by_edge: bool) -> u32 {
+        let new = self.seen.mark(at);
+        if new {
+            self.place[at as usize] = walk.nodes.len() as u32;
+            walk.nodes.push(Met {
+                at,
+                is_branch: false,
+                by_edge: false,
+                last_step: NONE,
+                back: 0,
+            });
+        }
+        let place = self.place[at as usize];
+        let newly_by_edge = by_edge && !std::mem::replace(&mut walk.nodes[place as usize].by_edge, true);
+        let counts = match wanted {
+            Wanted::Own => newly_by_edge,
+            Wanted::Shared => new,
+        };
+        if counts && self.fan_in[at as usize] {
+            walk.candidates.push(place);
+        }
+        place
+    }
+
+    /// How many steps the farthest of some branches has to a node of a walk; `None` where one has more than the limit
+    /// or no way.
+    fn farthest(
+        &mut self,
+        walk: &mut Walk,
+        to: u32,
+        branches: usize,
+        wanted: Wanted,
+        limit: usize,
+    ) -> Option<usize> {
+        walk.walks_back += 1;
+        let mark = walk.walks_back;
+        let mut missing = branches;
+        let mut frontier = vec![to];
+        let mut walked = 0;
+        loop {
+            // A walk around the node comes to it again.
+            let counts = |at: &&u32| walk.nodes[**at as usize].is_branch && (walked == 0 || **at != to);
+            missing -= frontier.iter().filter(counts).count();
+            if missing == 0 {
+                return Some(walked);
+            }
+            if frontier.is_empty() || walked == limit {
+                return None;
+            }
+            let only_edges = walked == 0 && wanted == Wanted::Own;
+            let mut steps = frontier.len();
+            for at in std::mem::take(&mut frontier) {
+                let mut step = walk.nodes[at as usize].last_step;
+                while let Some((Step { from, is_edge }, earlier)) = walk.steps.get(step as usize) {
+                    let before = &mut walk.nodes[*from as usize].back;
+                    if (*is_edge || !only_edges) && std::mem::replace(before, mark) != mark {
+                        frontier.push(*from);
+                    }
+                    step = *earlier;
+                    steps += 1;
+                }
+            }
+            if !self.spend(steps) {
+                return None;
+            }
+            walked += 1;
+        }
+    }
+
+    /// The nearest node of any kind that every branch reaches without its fan-out.
+    pub(super) fn meeting(&mut self, level: &Level, fan_out: u32, branches: &[u32]) -> Option<u32> {
+        let base = self.base;
+        self.base += branches.len() as u32;
+        let mut meeting = Vec::new();
+        for (place, branch) in branches.iter().enumerate() {
+            let before = base + place as u32;
+            meeting.clear();
+            self.seen.clear();
+            self.seen.mark(fan_out);
+            let (mut frontier, mut walked) = (vec![*branch], 0);
+            while !frontier.is_empty() {
+                for at in std::mem::take(&mut frontier) {
+                    if !self.seen.mark(at) {
+                        continue;
+                    }
+                    let node = at as usize;
+                    if place == 0 || self.met[node] == before {
+                        let farther = if place == 0 { 0 } else { self.farthest[node] };
+                        self.met[node] = before + 1;
+                        self.farthest[node] = walked.max(farther);
+                        meeting.push(at);
+                    }
+                    let steps = level.steps(at);
+                    self.left_meeting = self.left_meeting.checked_sub(1 + steps.len())?;
+                    frontier.extend(steps);
+                }
+                walked += 1;
+            }
+            if meeting.is_empty() {
+                return None;
+            }
+        }
+        meeting
+            .into_iter()
+            .min_by_key(|at| (self.farthest[*at as usize], *at))
+    }
+}
+
+/// Marks a node and all nodes from which one gets to it.
+fn spread(level: &Level, marked: &mut [bool], at: u32) {
+    let mut stack = vec![at];
+    while let Some(at) = stack.pop() {
+        if !std::mem::replace(&mut marked[at as usize], true) {
+            let before = level.steps_into(at);
+            stack.extend(before.filter(|before| !marked[*before as usize]));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The rule followed word by word, by trying everything, against what is found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Chance, Joins, read};
+use crate::analysis::Analysis;
+use crate::model::NodeIndex;
+use crate::{Known, Source, kind};
+
+/// A graph with the joins that are known so far.
+struct Naive<'g> {
+    analysis: &'g Analysis<'g>,
+    edges: BTreeMap<u32, BTreeSet<u32>>,
+    /// The joins that are known; a fan-out without one is in it with `None`.
+    known: BTreeMap<u32, Option<u32>>,
+    left: Vec<u32>,
+}
+
+/// A node, and whether the last step to it is an edge.
+type Arrival = (u32, bool);
+
+impl Naive<'_> {
+    fn is(&self, at: u32, kind: &str) -> bool {
+        self.analysis.kind(NodeIndex(at)) == kind
+    }
+
+    fn edges(&self, at: u32) -> Vec<u32> {
+        self.edges.get(&at).into_iter().flatten().copied().collect()
+    }
+
+    /// Where a node leads on one level, and whether by edges.
+    fn steps(&self, at: u32) -> Vec<Arrival> {
+        match (self.is(at, kind::PARALLEL), self.known.get(&at)) {
+            (true, Some(Some(join))) => vec![(*join, false)],
+            (true, None) => Vec::new(),
+            _ => self.edges(at).into_iter().map(|to| (to, true)).collect(),
+        }
+    }
+
+    /// The distances from a branch through nodes that pass a test.
+    fn distances(
+        &self,
+        branch: u32,
+        inside: impl Fn(u32) -> bool,
+        last: Option<u32>,
+    ) -> BTreeMap<Arrival, usize> {
+        let mut distances = BTreeMap::new();
+        let mut frontier = vec![(branch, true)];
+        for distance in 0.. {
+            frontier.retain(|arrival| inside(arrival.0) && !distances.contains_key(arrival));
+            if frontier.is_empty() {
+                break;
+            }
+            for arrival in std::mem::take(&mut frontier) {
+                distances.insert(arrival, distance);
+                if Some(arrival.0) != last {
+                    frontier.extend(self.steps(arrival.0));
+                }
+            }
+        }
+        distances
+    }
+
+    /// Whether a branch gets to the exit without some nodes; here open fan-outs are like other nodes.
+    fn gets_out(&self, branch: u32, without: &[u32]) -> bool {
+        let exit = self.analysis.exit().map(|exit| exit.0);
+        let mut seen = BTreeSet::new();
+        let mut stack = vec![branch];
+        while let Some(at) = stack.pop() {
+            if without.contains(&at) || !seen.insert(at) {
+                continue;
+            }
+            if Some(at) == exit {
+                return true;
+            }
+            match self.known.get(&at) {
+                Some(Some(join)) => stack.push(*join),
+                _ => stack.extend(self.edges(at)),
+            }
+        }
+        false
+    }
+
+    fn must_pass(&self, fan_out: u32) -> Option<u32> {
+        let branches = self.edges(fan_out);
+        let through = |branch: &u32| self.gets_out(*branch, &[fan_out]);
+        if branches.is_empty() || !branches.iter().all(through) {
+            return None;
+        }
+        let all = 0..self.analysis.graph().nodes.len() as u32;
+        let passed: Vec<u32> = all
+            .filter(|at| {
+                !branches
+                    .iter()
+                    .any(|branch| self.gets_out(*branch, &[fan_out, *at]))
+            })
+            .filter(|at| *at != fan_out)
+            .collect();
+        // The first of them is passed before any other.
+        let first = |at: &u32| {
+            passed
+                .iter()
+                .all(|other| other == at || !self.gets_out(*at, &[*other]))
+        };
+        let firsts: Vec<u32> = passed.iter().copied().filter(first).collect();
+        assert_eq!(firsts.len(), 1, "{passed:?}");
+        firsts.first().copied()
+    }
+
+    fn nearest(&self, ways: &[BTreeMap<Arrival, usize>], wanted: impl Fn(Arrival) -> bool) -> Option<u32> {
+        let all = 0..self.analysis.graph().nodes.len() as u32;
+        all.filter_map(|at| {
+            let of = |way: &BTreeMap<Arrival, usize>| {
+                let arrivals = [(at, true), (at, false)]
+                    .into_iter()
+                    .filter(|arrival| wanted(*arrival));
+                arrivals.filter_map(|arrival| way.get(&arrival).copied()).min()
+            };
+            let distances: Option<Vec<usize>> = ways.iter().map(of).collect();
+            Some((distances?.into_iter().max()?, at))
+        })
+        .min()
+        .map(|(_, at)| at)
+    }
+
+    fn join(&self, fan_out: u32) -> Option<u32> {
+        let branches = self.edges(fan_out);
+        let before = self.left[fan_out as usize];
+        let inside = |at: u32| self.left[at as usize] < before;
+        let walk = |last: Option<u32>| -> Vec<_> {
+            branches
+                .iter()
+                .map(|branch| self.distances(*branch, inside, last))
+                .collect()
+        };
+        let fan_in = |at: u32| self.is(at, kind::FAN_IN);
+        if let Some(own) = self.nearest(&walk(None), |(at, by_edge)| by_edge && fan_in(at)) {
+            return Some(own);
+        }
+        let passed = self.must_pass(fan_out);
+        let shared = self.nearest(&walk(passed), |(at, _)| fan_in(at));
+        let ways = || -> Vec<_> {
+            branches
+                .iter()
+                .map(|branch| self.distances(*branch, |at| at != fan_out, None))
+                .collect()
+        };
+        shared.or(passed).or_else(|| self.nearest(&ways(), |_| true))
+    }
+
+    fn leave(&mut self, at: u32, seen: &mut BTreeSet<u32>, order: &mut Vec<u32>, edges: &[Vec<u32>]) {
+        if !seen.insert(at) {
+            return;
+        }
+        for to in &edges[at as usize] {
+            self.leave(*to, seen, order, edges);
+        }
+        order.push(at);
+    }
+
+    fn all(analysis: &Analysis<'_>) -> Vec<Option<u32>> {
+        let graph = analysis.graph();
+        let nodes = graph.nodes.len();
+        let mut in_file = vec![Vec::new(); nodes];
+        for edge in &graph.edges {
+            let fans_out = analysis.kind(edge.from) == kind::PARALLEL;
+            if fans_out || !edge.attributes.flag(Known::LoopRestart) {
+                in_file[edge.from.at()].push(edge.to.0);
+            }
+        }
+        let mut naive = Naive {
+            analysis,
+            edges: (0..)
+                .zip(&in_file)
+                .map(|(at, to)| (at, to.iter().copied().collect()))
+                .collect(),
+            known: BTreeMap::new(),
+            left: vec![0; nodes],
+        };
+        let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
+        let starts = analysis.starts().iter().map(|start| start.0);
+        for root in starts.chain(0..nodes as u32) {
+            naive.leave(root, &mut seen, &mut order, &in_file);
+        }
+        for (place, at) in order.iter().enumerate() {
+            naive.left[*at as usize] = place as u32;
+        }
+        for at in order {
+            if naive.is(at, kind::PARALLEL) {
+                naive.known.insert(at, naive.join(at));
+            }
+        }
+        (0..nodes as u32)
+            .map(|at| naive.known.get(&at).copied().flatten())
+            .collect()
+    }
+}
+
+#[test]
+fn a_second_opinion_agrees_on_small_graphs() {
+    let mut chance = Chance(0x5eed_5eed_5eed_5eed);
+    let mut kinds = BTreeMap::new();
+    for _ in 0..10_000 {
+        let nodes = 3 + chance.below(9);
+        let ids: Vec<String> = (0..nodes)
+            .map(|at| match chance.below(5) {
+                0 | 1 => format!("f{at}"),
+                2 => format!("j{at}"),
+                _ => format!("n{at}"),
+            })
+            .chain(["start".to_owned(), "exit".to_owned()])
+            .collect();
+        // Most edges lead forward, as in a file that someone wrote.
+        let mut statements = format!("start -> {}; {} -> exit;", ids[0], ids[nodes - 1]);
+        let back = chance.below(4);
+        for _ in 0..nodes + chance.below(2 * nodes) {
+            let (a, b) = (chance.below(nodes), chance.below(nodes + 2));
+            let turn = chance.below(4) >= back && b < a;
+            let (from, to) = if turn { (b, a) } else { (a, b) };
+            let restart = if chance.below(30) == 0 {
+                "[loop_restart]"
+            } else {
+                ""
+            };
+            statements.push_str(&format!("{} -> {} {restart};", ids[from], ids[to]));
+        }
+        let graph = read(&statements);
+        let source = Source::new("a.dot", "");
+        let analysis = Analysis::new(&graph, &source);
+        let joins = Joins::new(&analysis);
+        let expected = Naive::all(&analysis);
+        for (at, node) in graph.indexed_nodes() {
+            let found = joins.of(at).map(|join| join.0);
+            let id = |at: Option<u32>| at.map(|at| &*graph.node(NodeIndex(at)).id);
+            assert_eq!(id(found), id(expected[at.at()]), "{}: {statements}", node.id);
+            if analysis.kind(at) == kind::PARALLEL {
+                *kinds
+                    .entry(found.map(|join| analysis.kind(NodeIndex(join)).to_owned()))
+                    .or_insert(0) += 1;
+            }
+        }
+    }
+    // Each way to a join is taken often enough to mean something.
+    for kind in [
+        None,
+        Some(kind::FAN_IN),
+        Some(kind::CODERGEN),
+        Some(kind::EXIT),
+        Some(kind::PARALLEL),
+    ] {
+        assert!(
+            kinds
+                .get(&kind.map(str::to_owned))
+                .is_some_and(|count| *count > 500),
+            "{kinds:?}"
+        );
+    }
+}

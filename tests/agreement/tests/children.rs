@@ -1,0 +1,68 @@
+//! The children of a compiled pipeline are those of the loaded one.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use orchestra::graph::{LoadOptions, Pipeline, ReadFault, load_bytes};
+
+orchestra::pipeline! { pub mod release = "flows/release.dot", deny(warnings); }
+
+/// Reads a file of this package.
+fn read(path: &str, _: u64) -> Result<Vec<u8>, ReadFault> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read(path).map_err(|error| ReadFault::Other(error.to_string()))
+}
+
+/// Compares two tables and those of their children; gives the names in the order in which they are met.
+fn same(compiled: &Pipeline, loaded: &Pipeline, met: &mut Vec<String>) {
+    let name = &compiled.name;
+    met.push(name.to_string());
+    assert_eq!(compiled.name, loaded.name);
+    assert_eq!(compiled.file, loaded.file);
+    assert_eq!(compiled.source, loaded.source, "{name}");
+    assert_eq!(compiled.settings, loaded.settings, "{name}");
+    assert_eq!(
+        (compiled.start, compiled.exit),
+        (loaded.start, loaded.exit),
+        "{name}"
+    );
+    assert_eq!(compiled.kinds, loaded.kinds, "{name}");
+    assert_eq!(compiled.nodes, loaded.nodes, "{name}");
+    assert_eq!(compiled.edges, loaded.edges, "{name}");
+    assert_eq!(compiled.attributes, loaded.attributes, "{name}");
+    assert_eq!(compiled.graph_attributes, loaded.graph_attributes, "{name}");
+    let conditions = |pipeline: &Pipeline| {
+        let rows = pipeline.conditions.iter();
+        rows.map(|row| (row.text.to_string(), row.keys.to_vec()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(conditions(compiled), conditions(loaded), "{name}");
+    assert_eq!(compiled.children.len(), loaded.children.len(), "{name}");
+    for (compiled, loaded) in compiled.children.iter().zip(loaded.children.iter()) {
+        assert_eq!(compiled.file, loaded.file, "{name}");
+        same(&compiled.pipeline, &loaded.pipeline, met);
+    }
+}
+
+#[test]
+fn compiled_children_equal_loaded_ones() {
+    let options = LoadOptions {
+        children: Some(&read),
+        ..LoadOptions::default()
+    };
+    let file = "flows/release.dot";
+    let loaded = load_bytes(file, &read(file, u64::MAX).unwrap(), &options);
+    let loaded = loaded.pipeline().unwrap();
+    let mut met = Vec::new();
+    same(&release::PIPELINE, &loaded, &mut met);
+    assert_eq!(met, ["release", "lint", "build", "lint"]);
+    for pipeline in [&release::PIPELINE, &loaded] {
+        let row = |node: &str| pipeline.stage(pipeline.find(node).unwrap()).row();
+        let runs = ["lint", "watch", "again", "named"].map(|node| row(node).child);
+        assert_eq!(runs, [Some(0), Some(1), Some(0), None]);
+        // One file is one table, whoever runs it.
+        let (own, of_child) = (&pipeline.children[0], &pipeline.children[1].pipeline.children[0]);
+        assert!(std::ptr::eq(&*own.pipeline, &*of_child.pipeline));
+    }
+}

@@ -1,0 +1,261 @@
+//! Graphs with parallel blocks, whose brackets are known because they are drawn here.
+
+use super::{IDS, attributes, chance, ends, gates};
+use crate::description::{Attributes, Edge, Graph, Node};
+use crate::random::Random;
+
+/// A graph with at least one parallel block.
+pub(super) fn graph(random: &mut Random) -> Graph {
+    let first_match = random.chance(15);
+    let [start, exit] = ends(random);
+    let mut drawing = Drawing {
+        graph: Graph {
+            attributes: attributes::of_graph(random, first_match),
+            ..Graph::default()
+        },
+        ids: IDS.iter().map(|id| (*id).to_owned()).collect(),
+        random,
+        first_match,
+        exit: exit.id.clone(),
+        free: true,
+    };
+    let more = IDS
+        .iter()
+        .flat_map(|id| (2..6).map(move |nth| format!("{id}_{nth}")));
+    drawing.ids.extend(more);
+    let first = drawing.segment(&exit.id, 0, &[]);
+    drawing.edge(&start.id, &first, true);
+    let Drawing { mut graph, .. } = drawing;
+    graph.nodes.extend([start, exit]);
+    for at in (1..graph.edges.len()).rev() {
+        graph.edges.swap(at, random.below(at + 1));
+    }
+    let names: Vec<String> = graph.nodes.iter().map(|node| node.id.clone()).collect();
+    for (name, percent) in [("retry_target", 15), ("fallback_retry_target", 10)] {
+        chance(random, percent, &mut graph.attributes, name, |random| {
+            random.pick(&names).clone()
+        });
+    }
+    gates::choices(random, &mut graph);
+    graph
+}
+
+/// A graph while it is drawn.
+struct Drawing<'r> {
+    random: &'r mut Random,
+    graph: Graph,
+    ids: Vec<String>,
+    first_match: bool,
+    exit: String,
+    /// Whether all blocks around end at a fan-in: then the way there need not be the only way on.
+    free: bool,
+}
+
+/// One thing after the other in a segment.
+struct Unit {
+    entry: String,
+    /// Where it is left; `None` where its branches end at the end of the whole segment.
+    last: Option<String>,
+}
+
+impl Drawing<'_> {
+    fn node(&mut self, attributes: Attributes) -> String {
+        let id = self.ids.remove(self.random.below(self.ids.len()));
+        self.graph.nodes.push(Node {
+            id: id.clone(),
+            attributes,
+        });
+        id
+    }
+
+    fn edge(&mut self, from: &str, to: &str, free: bool) {
+        let attributes = attributes::of_edge(self.random, self.first_match, free);
+        self.graph.edges.push(Edge {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            attributes,
+        });
+    }
+
+    /// Stages and blocks one after the other, with loops, that lead to a node; gives the first.
+    fn segment(&mut self, to: &str, depth: usize, around: &[String]) -> String {
+        let count = match depth {
+            0 => self.random.between(1, 3),
+            // What is large enough grows no further.
+            _ if self.graph.nodes.len() > 24 => 1,
+            _ => [1, 1, 2, 3][self.random.below(4)],
+        } as usize;
+        let block = self.random.below(count);
+        let mut units: Vec<Unit> = Vec::new();
+        for at in 0..count {
+            let known: Vec<String> = units.iter().map(|unit| unit.entry.clone()).collect();
+            let targets = match self.free {
+                true => [around, &known].concat(),
+                false => known,
+            };
+            let is_block = match depth {
+                0 => at == block || self.random.chance(15),
+                1 => self.graph.nodes.len() < 24 && self.random.chance(28),
+                _ => false,
+            };
+            let unit = match is_block {
+                true => self.block(to, depth, at + 1 == count, &targets),
+                false => {
+                    let mut own = attributes::of_node(self.random, &targets);
+                    attributes::kind(self.random, &mut own);
+                    let id = self.node(own);
+                    Unit {
+                        entry: id.clone(),
+                        last: Some(id),
+                    }
+                }
+            };
+            units.push(unit);
+        }
+        for at in 0..count {
+            let Some(last) = units[at].last.clone() else {
+                continue;
+            };
+            let next = units.get(at + 1).map_or(to, |unit| &unit.entry).to_owned();
+            let plain = self.random.chance(75);
+            self.edge(&last, &next, plain);
+            let mut others: Vec<String> = units.iter().map(|unit| unit.entry.clone()).collect();
+            others.push(to.to_owned());
+            if self.free && self.random.chance(25) {
+                others.push(self.exit.clone());
+                others.extend(around.iter().cloned());
+            }
+            let more = [0, 1, 2][self.random.weighted(&[50, 35, 15])];
+            for _ in 0..more {
+                let other = self.random.pick(&others).clone();
+                self.edge(&last, &other, false);
+            }
+            if self.free && self.random.chance(8) {
+                let mut own = Attributes::new();
+                chance(self.random, 80, &mut own, "end", |random| {
+                    random.pick(&["fail", "success", "success"]).to_string()
+                });
+                let leaf = self.node(own);
+                self.edge(&last, &leaf, false);
+            }
+        }
+        units[0].entry.clone()
+    }
+
+    /// A fan-out with its branches and their join.
+    fn block(&mut self, to: &str, depth: usize, is_last: bool, targets: &[String]) -> Unit {
+        let mut own = attributes::of_node(self.random, targets);
+        // A whole block takes long.
+        own.remove("retry_policy");
+        own.remove("backoff_policy");
+        match self.random.chance(85) {
+            true => own.insert("shape".to_owned(), "component".to_owned()),
+            false => own.insert("type".to_owned(), "parallel".to_owned()),
+        };
+        self.policies(&mut own);
+        let fan_out = self.node(own);
+        let shared = depth > 0 && is_last && self.is_fan_in(to) && self.random.chance(40);
+        let outer = self.free;
+        let join = match shared {
+            true => to.to_owned(),
+            false => self.join(targets),
+        };
+        self.free = outer && self.is_fan_in(&join);
+        self.graph.joins.insert(fan_out.clone(), join.clone());
+        let around = [targets, &[fan_out.clone()]].concat();
+        let mut firsts: Vec<String> = Vec::new();
+        for at in 0..self.random.between(1, 4) {
+            let first = match self.random.weighted(&[82, 9, 9]) {
+                1 => join.clone(),
+                2 if at > 0 => self.random.pick(&firsts).clone(),
+                _ => self.segment(&join, depth + 1, &around),
+            };
+            let always = self.random.chance(80);
+            self.branch(&fan_out, &first, always);
+            firsts.push(first);
+        }
+        self.free = outer;
+        Unit {
+            entry: fan_out,
+            last: (!shared).then_some(join),
+        }
+    }
+
+    /// An edge that begins a branch.
+    fn branch(&mut self, fan_out: &str, first: &str, always: bool) {
+        self.edge(fan_out, first, always);
+        if let Some(edge) = self.graph.edges.last_mut() {
+            edge.attributes.remove("loop_restart");
+        }
+    }
+
+    /// When a block is satisfied, and what a failure does to it (rule P4).
+    fn policies(&mut self, own: &mut Attributes) {
+        let mut set = |key: &str, value: &str| own.insert(key.to_owned(), value.to_owned());
+        match self.random.weighted(&[40, 20, 20, 20]) {
+            0 => {
+                if self.random.chance(30) {
+                    set("join_policy", "wait_all");
+                }
+            }
+            1 => {
+                set("join_policy", "k_of_n");
+                if self.random.chance(85) {
+                    set("join_k", &self.random.between(1, 3).to_string());
+                }
+            }
+            2 => {
+                set("join_policy", "first_success");
+            }
+            _ => {
+                set("join_policy", "quorum");
+                if self.random.chance(85) {
+                    let fraction = self.random.pick(&["0", "0.5", "0.34", "0.75", "1"]);
+                    set("join_quorum", fraction);
+                }
+            }
+        }
+        match self.random.weighted(&[35, 15, 25, 25]) {
+            0 => {}
+            1 => {
+                set("error_policy", "continue");
+            }
+            2 => {
+                set("error_policy", "ignore");
+            }
+            _ => {
+                set("error_policy", "fail_fast");
+            }
+        }
+        if self.random.chance(60) {
+            set("max_parallel", &self.random.between(1, 3).to_string());
+        }
+    }
+
+    /// A node where branches come together.
+    fn join(&mut self, targets: &[String]) -> String {
+        let mut own = attributes::of_node(self.random, targets);
+        match self.random.weighted(&[55, 10, 15, 20]) {
+            0 => {
+                own.insert("shape".to_owned(), "tripleoctagon".to_owned());
+            }
+            1 => {
+                own.insert("type".to_owned(), "parallel.fan_in".to_owned());
+            }
+            2 => {
+                own.insert("shape".to_owned(), "diamond".to_owned());
+            }
+            _ => {}
+        }
+        self.node(own)
+    }
+
+    fn is_fan_in(&self, id: &str) -> bool {
+        let node = self.graph.nodes.iter().find(|node| node.id == id);
+        let of = |key: &str| node.and_then(|node| node.attributes.get(key)).map(String::as_str);
+        match of("type") {
+            Some(own) => own == "parallel.fan_in",
+            None => of("shape") == Some("tripleoctagon"),
+        }
+    }
+}

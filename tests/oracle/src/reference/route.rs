@@ -1,0 +1,367 @@
+//! Choosing the way on (rules R1 to R6, R11, P2).
+
+use super::attempt::or_unsaid;
+use super::{Line, Part, Rules, Stop, attribute, number};
+use crate::conditions::{self, Seen};
+use crate::description::Edge;
+use crate::trace::{End, Step, Way};
+use serde_json::Value;
+
+/// A way, the word of the rule that chose it, and where it leads.
+type Chosen = (Way, &'static str, Result<String, Stop>);
+
+impl Rules<'_> {
+    pub(super) fn seen(&self, line: &Line, at: &str) -> Seen {
+        Seen {
+            outcome: line.last.word.clone(),
+            preferred_label: line.last.preferred_label.clone(),
+            failure_reason: line.last.reason.clone(),
+            current_node: at.to_owned(),
+            last_stage: line.last.stage.clone(),
+            context: line.context.clone(),
+        }
+    }
+
+    /// Whether an edge's condition holds; nothing where it has none.
+    pub(super) fn holds(&self, line: &Line, edge: &Edge, seen: &Seen) -> Option<bool> {
+        let condition = attribute(&edge.attributes, "condition");
+        if !condition.trim().is_empty() {
+            return Some(conditions::holds(condition, seen));
+        }
+        match attribute(&edge.attributes, "condition_type") {
+            "success" => Some(line.last.word != "fail"),
+            "failure" => Some(line.last.word == "fail"),
+            "conditional" => Some(output_fits(line, attribute(&edge.attributes, "condition_value"))),
+            _ => None,
+        }
+    }
+
+    /// Chooses the way on, records the choice, and gives the next node or the end.
+    pub(super) fn choose(&self, line: &mut Line, at: &str) -> Result<String, Stop> {
+        let graph = self.graph;
+        let seen = self.seen(line, at);
+        let edges = graph.out(at);
+        let first_match = attribute(&graph.attributes, "routing") == "first_match";
+        let mut tested = Vec::new();
+        let mut chosen: Option<(usize, &'static str)> = None;
+        let (way, rule, result) = if graph.is_fan_out(at) {
+            self.after_block(line, at)
+        } else {
+            if first_match {
+                for (place, (_, edge)) in edges.iter().enumerate() {
+                    let held = self.holds(line, edge, &seen);
+                    tested.extend(held.map(|held| (place, held)));
+                    if held != Some(false) {
+                        chosen = Some((place, "first_match"));
+                        break;
+                    }
+                }
+            } else {
+                for (place, (_, edge)) in edges.iter().enumerate() {
+                    tested.extend(self.holds(line, edge, &seen).map(|held| (place, held)));
+                }
+                chosen = self.five_steps(line, at, &edges, &tested);
+            }
+            match chosen {
+                Some((place, rule)) => {
+                    let (index, edge) = edges[place];
+                    let to = edge.to.clone();
+                    let result = self.take(line, index, edge, first_match);
+                    (Way::Edge { place, to }, rule, result)
+                }
+                None => self.without_edge(line, at, &edges, first_match),
+            }
+        };
+        line.say(Step::Choice {
+            branch: line.branch.clone(),
+            from: at.to_owned(),
+            way: way.clone(),
+            rule: rule.to_owned(),
+            tested,
+        });
+        // An end that counts as a success is one only if the goal gates say so (rule R7).
+        if way == Way::End(true)
+            && line.inside.is_empty()
+            && let Some(target) = self.goal_gates(line, at)?
+        {
+            return Ok(target);
+        }
+        result
+    }
+
+    /// Takes an edge, if it may be taken.
+    fn take(&self, line: &mut Line, index: usize, edge: &Edge, first_match: bool) -> Result<String, Stop> {
+        if first_match && !may_revisit(line, index, edge) {
+            return Err(Stop::Failed(End::Circular {
+                from: edge.from.clone(),
+                to: edge.to.clone(),
+            }));
+        }
+        line.taken[index] += 1;
+        if attribute(&edge.attributes, "loop_restart") == "true" {
+            return Err(Stop::Restart {
+                edge: index,
+                context: line.context.clone(),
+            });
+        }
+        Ok(edge.to.clone())
+    }
+
+    /// From a fan-out the run goes on at the join (rule P2), unless the block failed.
+    fn after_block(&self, line: &Line, at: &str) -> Chosen {
+        let join = &self.graph.joins[at];
+        let to_join = |rule| (Way::Jump(join.clone()), rule, Ok(join.clone()));
+        if line.last.word != "fail" {
+            return to_join("join");
+        }
+        if self.graph.part(join) == Part::Routing {
+            return to_join("failure_to_routing");
+        }
+        if self.routes_failures(at) {
+            return to_join("join");
+        }
+        self.after_failure(line, at)
+    }
+
+    /// Whether plain edges take a failure, too (rule R3).
+    fn routes_failures(&self, at: &str) -> bool {
+        let own = attribute(self.graph.attributes_of(at), "on_failure");
+        let common = attribute(&self.graph.attributes, "on_failure");
+        own == "route" || own.is_empty() && common == "route"
+    }
+
+    /// Rules R1 to R4.
+    fn five_steps(
+        &self,
+        line: &Line,
+        at: &str,
+        edges: &[(usize, &Edge)],
+        tested: &[(usize, bool)],
+    ) -> Option<(usize, &'static str)> {
+        let held: Vec<usize> = tested
+            .iter()
+            .filter(|(_, held)| *held)
+            .map(|(place, _)| *place)
+            .collect();
+        if let Some((place, _)) = best(edges, &held) {
+            return Some((place, "condition"));
+        }
+        let conditional: Vec<usize> = tested.iter().map(|(place, _)| *place).collect();
+        let mut plain: Vec<usize> = (0..edges.len())
+            .filter(|place| !conditional.contains(place))
+            .collect();
+        if line.last.word == "fail" && self.graph.part(at) != Part::Routing && !self.routes_failures(at) {
+            plain.retain(|place| self.graph.part(&edges[*place].1.to) == Part::Routing);
+            return steps_two_to_five(line, edges, &plain).map(|(place, _)| (place, "failure_to_routing"));
+        }
+        steps_two_to_five(line, edges, &plain)
+    }
+
+    /// What happens where no edge is taken: rules R3 to R6 and R11.
+    fn without_edge(&self, line: &Line, at: &str, edges: &[(usize, &Edge)], first_match: bool) -> Chosen {
+        if line.last.word == "fail" {
+            return self.after_failure(line, at);
+        }
+        if !edges.is_empty() {
+            let end = End::NoMatchingEdge {
+                node: at.to_owned(),
+                report: self.report(line, at, edges),
+            };
+            return (Way::Fail("no_matching_edge"), "nothing", Err(Stop::Failed(end)));
+        }
+        match attribute(self.graph.attributes_of(at), "end") {
+            "success" => (Way::End(true), "end", Err(Stop::End)),
+            "fail" => {
+                let end = End::FailureEnd {
+                    node: at.to_owned(),
+                    reason: line.last_failure.clone(),
+                };
+                (Way::End(false), "end", Err(Stop::Failed(end)))
+            }
+            _ if first_match => (Way::End(true), "end", Err(Stop::End)),
+            _ => {
+                let end = End::DeadEnd(at.to_owned());
+                (Way::Fail("dead_end"), "nothing", Err(Stop::Failed(end)))
+            }
+        }
+    }
+
+    /// Where a failure leads that no edge takes: rules R3 and R4.
+    fn after_failure(&self, line: &Line, at: &str) -> Chosen {
+        // A routing node did not fail itself: the failure is that of the stage before (rule R4).
+        if self.graph.part(at) == Part::Work {
+            for name in ["retry_target", "fallback_retry_target"] {
+                let target = attribute(self.graph.attributes_of(at), name);
+                if let Some(target) = self.graph.node(target) {
+                    return (Way::Jump(target.id.clone()), name, Ok(target.id.clone()));
+                }
+            }
+        }
+        let end = End::StageFailed {
+            node: line.last.stage.clone(),
+            reason: line.last.reason.clone(),
+        };
+        (Way::Fail("stage_failed"), "nothing", Err(Stop::Failed(end)))
+    }
+
+    /// Rule R5: each edge, its condition, and the values that it saw.
+    fn report(&self, line: &Line, at: &str, edges: &[(usize, &Edge)]) -> String {
+        let seen = self.seen(line, at);
+        let mut text = format!("no edge of `{at}` may be taken");
+        for (_, edge) in edges {
+            let condition = attribute(&edge.attributes, "condition");
+            let kind = attribute(&edge.attributes, "condition_type");
+            let value = attribute(&edge.attributes, "condition_value");
+            let (told, values) = match (condition, kind) {
+                ("", "conditional") => {
+                    let key = output_key(value);
+                    let found = line.last.output.get(&key).map(Value::to_string);
+                    let told = format!("condition_value={value}");
+                    (told, vec![(key, found.unwrap_or_default())])
+                }
+                ("", kind) => {
+                    let outcome = ("outcome".to_owned(), seen.outcome.clone());
+                    (format!("condition_type={kind}"), vec![outcome])
+                }
+                (condition, _) => (condition.to_owned(), conditions::values(condition, &seen)),
+            };
+            text = format!("{text}\n  -> {}: `{told}` is false", edge.to);
+            for (key, value) in values {
+                text = format!("{text}, {key} is `{value}`");
+            }
+        }
+        text
+    }
+}
+
+/// Steps 2 to 5 among edges without a condition.
+fn steps_two_to_five(
+    line: &Line,
+    edges: &[(usize, &Edge)],
+    plain: &[usize],
+) -> Option<(usize, &'static str)> {
+    let label = normal(&line.last.preferred_label);
+    if !label.is_empty() {
+        let bears = |place: &&usize| normal(attribute(&edges[**place].1.attributes, "label")) == label;
+        if let Some(place) = plain.iter().find(bears) {
+            return Some((*place, "preferred_label"));
+        }
+    }
+    for wanted in &line.last.suggested {
+        if let Some(place) = plain.iter().find(|place| edges[**place].1.to == *wanted) {
+            return Some((*place, "suggested_next"));
+        }
+    }
+    best(edges, plain)
+}
+
+/// Whether an edge of the station dialect may be taken (rule R11).
+fn may_revisit(line: &mut Line, index: usize, edge: &Edge) -> bool {
+    if !line.visits.contains_key(&edge.to) {
+        return true;
+    }
+    let limit = number(&edge.attributes, "max_revisits").unwrap_or(u32::MAX);
+    let taken = line.revisits.entry(index).or_default();
+    if attribute(&edge.attributes, "allow_revisit") != "true" || *taken >= limit {
+        return false;
+    }
+    *taken += 1;
+    true
+}
+
+/// The key and the value of a `condition_value` (rule R11); without a value any will do.
+fn output_wanted(written: &str) -> (String, Option<Value>) {
+    let written = written.trim();
+    if !written.starts_with(['{', '"']) {
+        return (written.to_owned(), None);
+    }
+    let wanted: Value = serde_json::from_str(written).unwrap();
+    if let Some(key) = wanted.as_str() {
+        return (key.to_owned(), None);
+    }
+    let either = |name: &str, legacy: &str| wanted.get(name).or_else(|| wanted.get(legacy)).cloned().unwrap();
+    let key = either("key", "check_output_key");
+    (
+        key.as_str().unwrap().to_owned(),
+        Some(either("value", "expected_value")),
+    )
+}
+
+fn output_key(written: &str) -> String {
+    output_wanted(written).0
+}
+
+fn output_fits(line: &Line, written: &str) -> bool {
+    let (key, value) = output_wanted(written);
+    let Some(found) = line.last.output.get(&key) else {
+        return false;
+    };
+    match (found, &value) {
+        (_, None) => true,
+        (Value::Bool(found), Some(Value::Bool(value))) => found == value,
+        (Value::String(found), Some(Value::String(value))) => found == value,
+        (Value::Number(found), Some(Value::Number(value))) => found.as_f64() == value.as_f64(),
+        _ => false,
+    }
+}
+
+/// A failure in words, as a branch gives it for its reason.
+pub(super) fn in_words(end: &End) -> String {
+    match end {
+        End::StageFailed { node, reason } => format!("stage `{node}` failed: {}", or_unsaid(reason)),
+        End::NoMatchingEdge { report, .. } => report.clone(),
+        End::DeadEnd(node) => format!(
+            "the run came to `{node}`, which has no outgoing edge and is not the exit; \
+             say `end=\"fail\"` or `end=\"success\"` on it if that is meant"
+        ),
+        End::FailureEnd { node, reason } => {
+            let told = format!("the run ended at `{node}`, which is marked `end=\"fail\"`");
+            match reason.as_str() {
+                "" => told,
+                reason => format!("{told}: {reason}"),
+            }
+        }
+        End::Circular { from, to } => format!(
+            "the edge `{from}` -> `{to}` leads back to a visited node more often than it allows; \
+             `allow_revisit=true` allows it, `max_revisits` bounds it"
+        ),
+        End::Reentry { from, to } => format!(
+            "the branch leads back from `{from}` to its own fan-out `{to}`; a branch ends at the join"
+        ),
+        other => panic!("{other:?} ends more than a branch"),
+    }
+}
+
+/// The best of some edges by weight, then by target id; of equal ones the first. Also says what decided.
+fn best(edges: &[(usize, &Edge)], among: &[usize]) -> Option<(usize, &'static str)> {
+    let weight = |place: usize| {
+        attribute(&edges[place].1.attributes, "weight")
+            .parse::<i64>()
+            .unwrap_or(0)
+    };
+    let mut sorted = among.to_vec();
+    sorted.sort_by(|a, b| {
+        let by_weight = weight(*b).cmp(&weight(*a));
+        by_weight.then_with(|| edges[*a].1.to.as_bytes().cmp(edges[*b].1.to.as_bytes()))
+    });
+    let rule = match sorted[..] {
+        [] => return None,
+        [_] => "only_edge",
+        [first, second, ..] if weight(first) != weight(second) => "weight",
+        _ => "lowest_target",
+    };
+    Some((sorted[0], rule))
+}
+
+/// Lower case, trimmed, without `[K] `, `K) ` or `K - ` in front (Attractor 3.3).
+pub(super) fn normal(label: &str) -> String {
+    let label = label.trim().to_lowercase();
+    let chars: Vec<char> = label.chars().collect();
+    let behind = match chars[..] {
+        ['[', key, ']', ' ', ..] if key.is_alphanumeric() => 4,
+        [key, ')', ' ', ..] if key.is_alphanumeric() => 3,
+        [key, ' ', '-', ' ', ..] if key.is_alphanumeric() => 4,
+        _ => 0,
+    };
+    chars[behind..].iter().collect::<String>().trim().to_owned()
+}
