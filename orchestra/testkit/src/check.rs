@@ -28,7 +28,10 @@ const LISTED: usize = 20;
 pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptError> {
     for node in script.nodes() {
         let Some((owner, index)) = find(pipeline, node) else {
-            let ids: Vec<&str> = pipeline.nodes.iter().map(|row| &*row.id).collect();
+            let family = pipeline.family().into_iter();
+            let ids: Vec<&str> = family
+                .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id))
+                .collect();
             return Err(ScriptError::UnknownNode {
                 node: node.to_owned(),
                 help: near_or(node, &ids, &format!("its nodes are {}", listed(&ids))),
