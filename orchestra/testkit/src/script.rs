@@ -41,19 +41,7 @@ use crate::error::ScriptError;
 /// # Errors
 /// The text is no YAML, or no script.
 pub fn read_script(text: &str) -> Result<Script, ScriptError> {
-    let nodes: BTreeMap<String, Entries> =
-        serde_saphyr::from_str(text).map_err(|error| ScriptError::Syntax {
-            message: error.to_string(),
-        })?;
-    let mut script = Script::new();
-    for (node, Entries(entries)) in nodes {
-        let takes: Vec<Duration> = entries.iter().map(|entry| entry.takes).collect();
-        if takes.iter().any(|takes| !takes.is_zero()) {
-            script = script.takes(&node, takes);
-        }
-        script = script.outcomes(node, entries.into_iter().map(|entry| entry.outcome));
-    }
-    Ok(script)
+    read(text, None)
 }
 
 /// Reads a script from a file; see [`read_script`].
@@ -72,7 +60,26 @@ pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
         path: path.to_owned(),
         reason: error.to_string(),
     })?;
-    read_script(&text)
+    read(&text, Some(path))
+}
+
+fn read(text: &str, file: Option<&Path>) -> Result<Script, ScriptError> {
+    // `Y` and `No` are answers of gates, and no truth values.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let nodes = serde_saphyr::from_str_with_options(text, options);
+    let nodes: BTreeMap<String, Entries> = nodes.map_err(|error| ScriptError::Syntax {
+        file: file.map(Path::to_owned),
+        message: error.to_string(),
+    })?;
+    let mut script = Script::new();
+    for (node, Entries(entries)) in nodes {
+        let takes: Vec<Duration> = entries.iter().map(|entry| entry.takes).collect();
+        if takes.iter().any(|takes| !takes.is_zero()) {
+            script = script.takes(&node, takes);
+        }
+        script = script.outcomes(node, entries.into_iter().map(|entry| entry.outcome));
+    }
+    Ok(script)
 }
 
 /// One outcome of a script.
@@ -84,14 +91,35 @@ struct Entry {
 /// A list of outcomes, or a single one.
 struct Entries(Vec<Entry>);
 
+/// A word as a person writes it, where YAML sees more: `1`, `true`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Scalar {
+    Text(String),
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+}
+
+impl Scalar {
+    fn text(self) -> String {
+        match self {
+            Scalar::Text(text) => text,
+            Scalar::Flag(flag) => flag.to_string(),
+            Scalar::Whole(number) => number.to_string(),
+            Scalar::Number(number) => number.to_string(),
+        }
+    }
+}
+
 /// An outcome as an object.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Full {
     #[serde(default)]
-    outcome: Option<String>,
+    outcome: Option<Scalar>,
     #[serde(default)]
-    preferred_label: Option<String>,
+    preferred_label: Option<Scalar>,
     #[serde(default)]
     suggested_next_ids: Vec<String>,
     #[serde(default)]
@@ -117,8 +145,9 @@ impl Entry {
     }
 
     fn full(full: Full) -> Entry {
-        let mut outcome = full.outcome.as_deref().unwrap_or("success").scripted();
-        outcome.preferred_label = full.preferred_label;
+        let word = full.outcome.map(Scalar::text);
+        let mut outcome = word.as_deref().unwrap_or("success").scripted();
+        outcome.preferred_label = full.preferred_label.map(Scalar::text);
         outcome.suggested_next_ids = full.suggested_next_ids;
         outcome.context_updates = full.context;
         outcome.notes = full.notes;
@@ -160,6 +189,22 @@ impl<'de> Visitor<'de> for OneEntry {
         Ok(Entry::word(word))
     }
 
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Entry, E> {
+        self.visit_str(if flag { "true" } else { "false" })
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Entry, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Entry, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Entry, E> {
+        self.visit_str(&number.to_string())
+    }
+
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Entry, M::Error> {
         Full::deserialize(MapAccessDeserializer::new(map)).map(Entry::full)
     }
@@ -176,6 +221,22 @@ impl<'de> Visitor<'de> for SomeEntries {
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<Entries, E> {
         OneEntry.visit_str(word).map(|entry| Entries(vec![entry]))
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Entries, E> {
+        self.visit_str(if flag { "true" } else { "false" })
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Entries, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Entries, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Entries, E> {
+        self.visit_str(&number.to_string())
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Entries, M::Error> {
