@@ -33,11 +33,7 @@ impl Model {
 
     /// What a stage comes to, call by call; the last again and again.
     #[must_use]
-    pub fn gives(
-        mut self,
-        node: &str,
-        replies: impl IntoIterator<Item = impl Into<CodergenReply>>,
-    ) -> Model {
+    pub fn gives(mut self, node: &str, replies: impl IntoIterator<Item = impl Into<CodergenReply>>) -> Model {
         let replies = replies.into_iter().map(Into::into).collect();
         self.replies.insert(node.to_owned(), replies);
         self
@@ -79,7 +75,10 @@ impl CodergenBackend for Model {
         let stage = &request.stage;
         let node = stage.node().id().to_owned();
         let turn = self.count(&node);
-        let reply = self.replies.get(&node).map(|replies| replies[turn.min(replies.len() - 1)].clone());
+        let reply = self
+            .replies
+            .get(&node)
+            .map(|replies| replies[turn.min(replies.len() - 1)].clone());
         self.calls.lock().unwrap().push(Call {
             node,
             prompt: request.prompt,

@@ -26,7 +26,11 @@ impl Heard {
         let result = start.await.unwrap().wait().await.unwrap();
         let events = self.events.lock().unwrap();
         Ran {
-            events: events.iter().filter(|event| event.run == result.run_id).cloned().collect(),
+            events: events
+                .iter()
+                .filter(|event| event.run == result.run_id)
+                .cloned()
+                .collect(),
             result,
         }
     }
@@ -40,10 +44,16 @@ pub async fn run(text: &str, model: &Model) -> Ran {
 
 /// Runs a compiled pipeline, and its text loaded at run time, which must come to the same.
 pub async fn run_both(compiled: impl Binding<Builtin>, model: &Model) -> Ran {
+    let models = [model.anew(), model.clone()];
+    run_both_on(compiled, models.map(|model| Engine::builder().backend(model))).await
+}
+
+/// The same, on an engine for the text and one for the compiled pipeline.
+pub async fn run_both_on(compiled: impl Binding<Builtin>, [first, second]: [EngineBuilder; 2]) -> Ran {
     let text = compiled.pipeline().source.clone();
-    let (engine, heard) = listening(Engine::builder().backend(model.anew()));
+    let (engine, heard) = listening(first);
     let of_text = heard.end(engine.start_loaded(pipeline(&text), ()).seed(7)).await;
-    let (engine, heard) = listening(Engine::builder().backend(model.clone()));
+    let (engine, heard) = listening(second);
     let ran = heard.end(engine.start(compiled, ()).seed(7)).await;
     assert_eq!(ran.told(), of_text.told(), "{text}");
     assert_eq!(ran.result.failure, of_text.result.failure, "{text}");
@@ -74,7 +84,10 @@ impl Ran {
 
     /// The outcome word of a node; empty where it has none.
     pub fn outcome(&self, node: &str) -> &str {
-        self.result.outcomes.get(node).map_or("", |outcome| outcome.status.word())
+        self.result
+            .outcomes
+            .get(node)
+            .map_or("", |outcome| outcome.status.word())
     }
 
     /// Why it failed, as one word for machines; empty where it did not.
@@ -84,15 +97,22 @@ impl Ran {
 
     /// Why it failed, in words.
     pub fn failure(&self) -> String {
-        self.result.failure.as_ref().map(ToString::to_string).unwrap_or_default()
+        self.result
+            .failure
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default()
     }
 
     /// The way from a node that was taken last, and the rule that chose it.
     pub fn way_from(&self, node: &str) -> (String, &'static str) {
         let way = self.events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::EdgeSelected { from, to: Some(to), rule, .. } if *from == node => {
-                Some((to.to_string(), rule.word()))
-            }
+            EventKind::EdgeSelected {
+                from,
+                to: Some(to),
+                rule,
+                ..
+            } if *from == node => Some((to.to_string(), rule.word())),
             _ => None,
         });
         way.unwrap_or_else(|| panic!("no way from `{node}` was taken"))
@@ -101,9 +121,13 @@ impl Ran {
     /// The retries that it announced: node, number of the attempt, attempts at most, delay in milliseconds.
     pub fn retries(&self) -> Vec<(String, u32, u32, u128)> {
         let retries = self.events.iter().filter_map(|event| match &event.kind {
-            EventKind::StageRetrying { node, attempt, max_attempts, delay, .. } => {
-                Some((node.to_string(), *attempt, *max_attempts, delay.as_millis()))
-            }
+            EventKind::StageRetrying {
+                node,
+                attempt,
+                max_attempts,
+                delay,
+                ..
+            } => Some((node.to_string(), *attempt, *max_attempts, delay.as_millis())),
             _ => None,
         });
         retries.collect()
@@ -127,10 +151,13 @@ fn line(event: &EventKind) -> String {
         | EventKind::ParallelStarted { node, .. }
         | EventKind::ParallelCompleted { node, .. }
         | EventKind::CheckpointSaved { node } => format!("{name} {node}"),
-        EventKind::ParallelBranchStarted { branch, .. } | EventKind::ParallelBranchCompleted { branch, .. } => {
+        EventKind::ParallelBranchStarted { branch, .. }
+        | EventKind::ParallelBranchCompleted { branch, .. } => {
             format!("{name} {branch}")
         }
-        EventKind::EdgeSelected { from, to: Some(to), .. } => format!("{name} {from} -> {to}"),
+        EventKind::EdgeSelected {
+            from, to: Some(to), ..
+        } => format!("{name} {from} -> {to}"),
         EventKind::EdgeSelected { from, .. } => format!("{name} {from} -> nowhere"),
         EventKind::GoalGateUnsatisfied { gate, to, .. } => format!("{name} {gate}: to {to}"),
         _ => name.to_owned(),

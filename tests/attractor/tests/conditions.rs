@@ -69,12 +69,20 @@ async fn not_equals_is_the_opposite() {
 async fn and_holds_when_every_clause_does() {
     for case in 0..8 {
         let [good, red, large] = [1, 2, 4].map(|bit| case & bit != 0);
-        let status = if good { Status::Success } else { Status::PartialSuccess };
+        let status = if good {
+            Status::Success
+        } else {
+            Status::PartialSuccess
+        };
         let outcome = Outcome::new(status)
             .set("color", if red { "red" } else { "green" })
             .set("size", if large { "large" } else { "small" });
         let expected = if good && red && !large { "held" } else { "other" };
-        assert_eq!(way(&all::PIPELINE, outcome).await, expected, "{good} {red} {large}");
+        assert_eq!(
+            way(&all::PIPELINE, outcome).await,
+            expected,
+            "{good} {red} {large}"
+        );
     }
 }
 
@@ -97,8 +105,14 @@ async fn outcome_is_the_status_of_the_current_node() {
 
 #[tokio::test]
 async fn preferred_label_is_that_of_the_outcome() {
-    assert_eq!(way(&labels::PIPELINE, Outcome::success().prefer("Fix")).await, "held");
-    assert_eq!(way(&labels::PIPELINE, Outcome::success().prefer("Ship")).await, "other");
+    assert_eq!(
+        way(&labels::PIPELINE, Outcome::success().prefer("Fix")).await,
+        "held"
+    );
+    assert_eq!(
+        way(&labels::PIPELINE, Outcome::success().prefer("Ship")).await,
+        "other"
+    );
     assert_eq!(way(&labels::PIPELINE, Outcome::success()).await, "other");
 }
 

@@ -16,7 +16,10 @@ fn read_json(path: impl AsRef<Path>) -> Value {
 #[tokio::test]
 async fn begins_at_the_start_node() {
     let starts = [
-        ("go", "work -> done; done [shape=Msquare]; go [shape=Mdiamond]; go -> work"),
+        (
+            "go",
+            "work -> done; done [shape=Msquare]; go [shape=Mdiamond]; go -> work",
+        ),
         ("start", "work -> done; done [shape=Msquare]; start -> work"),
         ("Start", "work -> done; done [shape=Msquare]; Start -> work"),
     ];
@@ -50,7 +53,10 @@ async fn each_shape_is_run_by_its_handler() {
     let child = |_: &str, _: u64| -> Result<Vec<u8>, ReadFault> {
         Ok(b"digraph child { start -> inside -> exit }".to_vec())
     };
-    let options = LoadOptions { children: Some(&child), ..LoadOptions::default() };
+    let options = LoadOptions {
+        children: Some(&child),
+        ..LoadOptions::default()
+    };
     let asked = Arc::new(Mutex::new(Vec::new()));
     let questions = asked.clone();
     let interviewer = CallbackInterviewer::new(move |question| {
@@ -59,11 +65,17 @@ async fn each_shape_is_run_by_its_handler() {
     });
     let model = Model::new();
     let (engine, heard) = listening(Engine::builder().backend(model.clone()).interviewer(interviewer));
-    let pipeline = load(Source::new("shapes.dot", text), &options).pipeline().unwrap();
+    let pipeline = load(Source::new("shapes.dot", text), &options)
+        .pipeline()
+        .unwrap();
     let ran = heard.end(engine.start_loaded(pipeline, ())).await;
 
     ran.succeeds_by("begin draft plain check build ask left right split merge supervise typed end");
-    assert_eq!(model.called(), ["draft", "plain", "left", "right", "inside"], "boxes go to the model");
+    assert_eq!(
+        model.called(),
+        ["draft", "plain", "left", "right", "inside"],
+        "boxes go to the model"
+    );
     assert_eq!(*asked.lock().unwrap(), ["ask"], "a hexagon asks a person");
     let context = &ran.result.context;
     assert_eq!(context.text("tool.output"), "typed", "a type beats the shape");
@@ -79,7 +91,10 @@ async fn probe(stage: StageContext) -> Outcome {
     let edges = stage.pipeline().edges.len();
     std::fs::write(stage.stage_dir().unwrap().join("found.txt"), "written").unwrap();
     Outcome::new(Status::PartialSuccess)
-        .set("saw_node", format!("{} {}", stage.node().id(), stage.node().text("depth").unwrap()))
+        .set(
+            "saw_node",
+            format!("{} {}", stage.node().id(), stage.node().text("depth").unwrap()),
+        )
         .set("saw_context", stage.context().text("color"))
         .set("saw_graph", format!("{}, {edges} edges", stage.goal()))
         .set("saw_folder", stage.run_dir().unwrap().to_string_lossy())
@@ -90,7 +105,9 @@ async fn a_handler_gets_node_context_graph_and_folder_and_gives_an_outcome() {
     let place = tempfile::tempdir().unwrap();
     let text = r#"digraph { goal="Look"; start -> look -> exit; look [type=probe, depth="7"] }"#;
     let (engine, heard) = listening(Engine::builder());
-    let start = engine.start_loaded(pipeline(text), probe {}).param("color", "red");
+    let start = engine
+        .start_loaded(pipeline(text), probe {})
+        .param("color", "red");
     let ran = heard.end(start.run_dir(place.path().join("run"))).await;
     let saw = |key: &str| ran.result.context.text(key);
     assert_eq!(saw("saw_node"), "look 7");
@@ -107,12 +124,18 @@ async fn each_outcome_is_written_to_the_status_file_of_its_node() {
     let place = tempfile::tempdir().unwrap();
     let text = r#"digraph { start -> draft -> check
         check -> exit [condition="outcome=success"]; check -> mend [condition="outcome=fail"]; mend -> exit }"#;
-    let draft = Outcome::new(Status::PartialSuccess).prefer("Check").suggest("check");
+    let draft = Outcome::new(Status::PartialSuccess)
+        .prefer("Check")
+        .suggest("check");
     let draft = draft.notes("two of three").set("count", 2);
-    let model = Model::new().gives("draft", [draft]).fails("check", "a test is red");
+    let model = Model::new()
+        .gives("draft", [draft])
+        .fails("check", "a test is red");
     let (engine, heard) = listening(Engine::builder().backend(model));
     let folder = place.path().join("run");
-    let ran = heard.end(engine.start_loaded(pipeline(text), ()).run_dir(&folder)).await;
+    let ran = heard
+        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
+        .await;
     ran.succeeds_by("start draft check mend exit");
     assert_eq!(
         read_json(folder.join("draft/status.json")),
@@ -141,12 +164,19 @@ async fn an_edge_is_selected_by_condition_then_label_then_suggestion_then_weight
         a -> aaa_light
         conditional -> exit; barred -> exit; labelled -> exit; suggested -> exit
         heavy_1 -> exit; heavy_2 -> exit; aaa_light -> exit }"#;
-    let all = Outcome::success().set("ready", "yes").prefer("fix").suggest("suggested");
+    let all = Outcome::success()
+        .set("ready", "yes")
+        .prefer("fix")
+        .suggest("suggested");
     let label = Outcome::success().prefer("fix").suggest("suggested");
     let cases = [
         (all, "conditional", "condition"),
         (label, "labelled", "preferred_label"),
-        (Outcome::success().prefer("none").suggest("suggested"), "suggested", "suggested_next"),
+        (
+            Outcome::success().prefer("none").suggest("suggested"),
+            "suggested",
+            "suggested_next",
+        ),
         (Outcome::success(), "heavy_1", "lowest_target"),
     ];
     for (outcome, target, rule) in cases {
@@ -206,10 +236,18 @@ async fn the_terminal_node_stops_the_run() {
     let ran = run(text, &model).await;
     ran.succeeds_by("start a b a finish");
     assert_eq!(model.called(), ["a", "b", "a"]);
-    assert!(matches!(ran.events.last().unwrap().kind, EventKind::PipelineCompleted { .. }));
+    assert!(matches!(
+        ran.events.last().unwrap().kind,
+        EventKind::PipelineCompleted { .. }
+    ));
     // A way on from there cannot even be written.
     let beyond = loaded("digraph { finish [shape=Msquare]; start -> finish -> a -> finish }");
-    assert!(beyond.report.errors().any(|fault| fault.code == "exit_no_outgoing"));
+    assert!(
+        beyond
+            .report
+            .errors()
+            .any(|fault| fault.code == "exit_no_outgoing")
+    );
 }
 
 #[tokio::test]
@@ -218,9 +256,16 @@ async fn the_run_succeeds_when_all_goal_gates_did_and_fails_otherwise() {
         start -> build -> test -> exit
         build -> test [condition="outcome=fail"]; test -> exit [condition="outcome=fail"] }"#;
     let both = run(text, &Model::new()).await;
-    assert_eq!((both.result.status, both.path().as_str()), (RunStatus::Success, "start build test exit"));
+    assert_eq!(
+        (both.result.status, both.path().as_str()),
+        (RunStatus::Success, "start build test exit")
+    );
     for gate in ["build", "test"] {
         let ran = run(text, &Model::new().fails(gate, "red")).await;
-        assert_eq!((ran.result.status, ran.failure_code()), (RunStatus::Fail, "goal_gate"), "{gate}");
+        assert_eq!(
+            (ran.result.status, ran.failure_code()),
+            (RunStatus::Fail, "goal_gate"),
+            "{gate}"
+        );
     }
 }

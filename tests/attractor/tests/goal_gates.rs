@@ -17,7 +17,11 @@ const LATE: &str = r#"digraph { start -> build
 async fn gates_are_tracked_throughout_the_run() {
     let failed = run(LATE, &Model::new().fails("build", "no compiler")).await;
     assert_eq!(failed.path(), "start build report notes check");
-    assert_eq!(failed.failure_code(), "goal_gate", "stages later, the gate is still known");
+    assert_eq!(
+        failed.failure_code(),
+        "goal_gate",
+        "stages later, the gate is still known"
+    );
 
     let again = [Outcome::custom("again"), Outcome::success()];
     let model = Model::new().gives("build", [Outcome::fail("no compiler"), Outcome::success()]);
@@ -33,7 +37,9 @@ async fn gates_are_tracked_throughout_the_run() {
     // Rule R7: a gate that was never visited bars nothing.
     let bypass = LATE.replace("start -> build", "start -> notes");
     let bypass = bypass.replace("outcome=again", "outcome=never");
-    run(&bypass, &Model::new()).await.succeeds_by("start notes check exit");
+    run(&bypass, &Model::new())
+        .await
+        .succeeds_by("start notes check exit");
 }
 
 #[tokio::test]
@@ -51,12 +57,16 @@ async fn the_exit_opens_only_when_every_gate_succeeded() {
     ];
     for (build, first) in &outcomes {
         for (test, second) in &outcomes {
-            let model = Model::new().gives("build", [build.clone()]).gives("test", [test.clone()]);
+            let model = Model::new()
+                .gives("build", [build.clone()])
+                .gives("test", [test.clone()]);
             let ran = run(text, &model).await;
             let case = format!("{} {}: {}", build.status, test.status, ran.failure());
             assert_eq!(ran.result.is_success(), *first && *second, "{case}");
             let unsatisfied = ran.result.failure.as_ref().and_then(RunFailure::node);
-            let expected = [(*first, "build"), (*second, "test")].into_iter().find(|(opens, _)| !opens);
+            let expected = [(*first, "build"), (*second, "test")]
+                .into_iter()
+                .find(|(opens, _)| !opens);
             assert_eq!(unsatisfied, expected.map(|(_, gate)| gate), "{case}");
             assert_eq!(ran.result.path.contains("exit"), *first && *second, "{case}");
         }
@@ -74,7 +84,11 @@ async fn sent_back(node: &str, graph: &str) -> Ran {
         start -> three [condition="context.never=true"]; three -> test
         start -> four  [condition="context.never=true"]; four  -> test }}"#
     );
-    run(&text, &Model::new().gives("test", [Outcome::fail("red"), Outcome::success()])).await
+    run(
+        &text,
+        &Model::new().gives("test", [Outcome::fail("red"), Outcome::success()]),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -91,8 +105,17 @@ async fn an_unsatisfied_gate_sends_the_run_to_its_retry_target_instead_of_the_ex
     for (node, graph, target) in cases {
         let ran = sent_back(node, graph).await;
         ran.succeeds_by(&format!("start test {target} test exit"));
-        assert_eq!(ran.told().iter().filter(|line| line.starts_with("GoalGate")).count(), 1);
-        assert!(ran.told().contains(&format!("GoalGateUnsatisfied test: to {target}")));
+        assert_eq!(
+            ran.told()
+                .iter()
+                .filter(|line| line.starts_with("GoalGate"))
+                .count(),
+            1
+        );
+        assert!(
+            ran.told()
+                .contains(&format!("GoalGateUnsatisfied test: to {target}"))
+        );
     }
 }
 

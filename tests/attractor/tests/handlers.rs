@@ -4,16 +4,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use orchestra::prelude::*;
-use orchestra::{
-    BackendError, CallbackInterviewer, CodergenReply, CodergenRequest, EventKind, StartError,
-};
+use orchestra::{BackendError, CallbackInterviewer, CodergenReply, CodergenRequest, EventKind, StartError};
 use orchestra_attractor_tests::{Model, listening, pipeline, run};
 use tokio::sync::{Barrier, Semaphore};
 
 #[tokio::test]
 async fn start_succeeds_at_once_and_does_nothing() {
     let model = Model::new();
-    let ran = run(r#"digraph { start [prompt="Do something"]; start -> exit }"#, &model).await;
+    let ran = run(
+        r#"digraph { start [prompt="Do something"]; start -> exit }"#,
+        &model,
+    )
+    .await;
     assert_eq!(ran.outcome("start"), "success");
     assert_eq!(model.called(), [""; 0], "there is nothing to do");
     assert_eq!(ran.result.context.get("last_response"), None);
@@ -25,7 +27,10 @@ async fn exit_succeeds_at_once_and_the_engine_checks_the_gates_before() {
     let text = r#"digraph { exit [prompt="Do something"]; start -> test -> exit
         test [goal_gate=GATE, on_failure=route] }"#;
     let open = run(&text.replace("GATE", "false"), &model).await;
-    assert_eq!((open.outcome("exit"), open.path().as_str()), ("success", "start test exit"));
+    assert_eq!(
+        (open.outcome("exit"), open.path().as_str()),
+        ("success", "start test exit")
+    );
     assert_eq!(model.called(), ["test"], "the exit asks no model");
     let barred = run(&text.replace("GATE", "true"), &model).await;
     assert_eq!(barred.failure_code(), "goal_gate");
@@ -40,7 +45,9 @@ async fn codergen_expands_the_goal_calls_the_backend_and_writes_prompt_and_respo
     let model = Model::new().gives("plan", ["Three verses."]);
     let (engine, heard) = listening(Engine::builder().backend(model.clone()));
     let folder = place.path().join("run");
-    let ran = heard.end(engine.start_loaded(pipeline(text), ()).run_dir(&folder)).await;
+    let ran = heard
+        .end(engine.start_loaded(pipeline(text), ()).run_dir(&folder))
+        .await;
     ran.succeeds_by("start plan write exit");
     let prompts: Vec<String> = model.calls().into_iter().map(|call| call.prompt).collect();
     assert_eq!(prompts, ["Plan a poem.\nThen write a poem.", "Write it"]);
@@ -67,13 +74,19 @@ async fn wait_human_offers_the_labels_of_its_edges_and_prefers_the_selected_one(
     ran.succeeds_by("start ask mend exit");
 
     let asked = asked.lock().unwrap();
-    assert_eq!((asked.len(), asked[0].text.as_str(), asked[0].node.as_str()), (1, "Ship it?", "ask"));
+    assert_eq!(
+        (asked.len(), asked[0].text.as_str(), asked[0].node.as_str()),
+        (1, "Ship it?", "ask")
+    );
     let offered: Vec<String> = asked[0].options.iter().map(ToString::to_string).collect();
     assert_eq!(offered, ["[Y] Yes, ship", "[N] No", "[L] later"]);
     let completed = ran.events.iter().find_map(|event| match &event.kind {
-        EventKind::StageCompleted { node, outcome, preferred_label, .. } if *node == "ask" => {
-            Some((outcome.word(), preferred_label.as_deref()))
-        }
+        EventKind::StageCompleted {
+            node,
+            outcome,
+            preferred_label,
+            ..
+        } if *node == "ask" => Some((outcome.word(), preferred_label.as_deref())),
         _ => None,
     });
     assert_eq!(completed, Some(("success", Some("N) No"))));
@@ -90,8 +103,16 @@ async fn conditional_passes_through_and_the_engine_tests_its_edges() {
         check -> mend [condition="outcome=fail && failure_reason=red"]
         check -> exit; slow -> exit; mend -> exit }"#;
     let cases = [
-        (Outcome::success().set("size", "large"), "start test check slow exit", "condition"),
-        (Outcome::success().set("size", "small"), "start test check exit", "only_edge"),
+        (
+            Outcome::success().set("size", "large"),
+            "start test check slow exit",
+            "condition",
+        ),
+        (
+            Outcome::success().set("size", "small"),
+            "start test check exit",
+            "only_edge",
+        ),
         (Outcome::fail("red"), "start test check mend exit", "condition"),
     ];
     for (outcome, path, rule) in cases {
@@ -126,11 +147,18 @@ const SOON: Duration = Duration::from_secs(30);
 async fn parallel_runs_its_targets_at_the_same_time() {
     // Were one to wait for another, the barrier would never open.
     let (engine, heard) = listening(Engine::builder().backend(Together(Barrier::new(3))));
-    let ran = heard.end(engine.start_loaded(pipeline(FAN), ()).max_time(SOON)).await;
+    let ran = heard
+        .end(engine.start_loaded(pipeline(FAN), ()).max_time(SOON))
+        .await;
     ran.succeeds_by("start one two three split merge exit");
     assert_eq!(ran.result.context.get("parallel.success_count"), Some(&3.into()));
     let results = ran.result.context.get("parallel.results").unwrap();
-    let ids: Vec<_> = results.as_array().unwrap().iter().map(|result| &result["id"]).collect();
+    let ids: Vec<_> = results
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| &result["id"])
+        .collect();
     assert_eq!(ids, ["one", "two", "three"]);
 }
 
@@ -156,16 +184,24 @@ impl CodergenBackend for Last {
 #[tokio::test]
 async fn fan_in_waits_for_all_branches() {
     let (engine, heard) = listening(Engine::builder().backend(Last(Semaphore::new(0))));
-    let ran = heard.end(engine.start_loaded(pipeline(FAN), ()).max_time(SOON)).await;
+    let ran = heard
+        .end(engine.start_loaded(pipeline(FAN), ()).max_time(SOON))
+        .await;
     assert!(ran.result.is_success(), "{}", ran.failure());
     let told = ran.told();
     let place = |line: &str| told.iter().position(|told| told == line).unwrap();
     let merge = place("StageStarted merge");
     for branch in ["one", "two", "three"] {
-        assert!(place(&format!("ParallelBranchCompleted split#1:{branch}")) < merge, "{told:#?}");
+        assert!(
+            place(&format!("ParallelBranchCompleted split#1:{branch}")) < merge,
+            "{told:#?}"
+        );
     }
     let one = place("ParallelBranchCompleted split#1:one");
-    assert!(place("ParallelBranchCompleted split#1:two") < one && place("ParallelBranchCompleted split#1:three") < one);
+    assert!(
+        place("ParallelBranchCompleted split#1:two") < one
+            && place("ParallelBranchCompleted split#1:three") < one
+    );
     assert_eq!(ran.result.context.text("parallel.fan_in.best_id"), "one");
     assert_eq!(ran.outcome("merge"), "success");
 }
@@ -182,11 +218,20 @@ async fn a_tool_runs_its_command_and_gives_the_result() {
     let (engine, heard) = listening(builder);
     let ran = heard.end(engine.start_loaded(pipeline(text), ())).await;
     ran.succeeds_by("start build test mend exit");
-    assert_eq!(std::fs::read_to_string(place.path().join("made.txt")).unwrap(), "made\n");
+    assert_eq!(
+        std::fs::read_to_string(place.path().join("made.txt")).unwrap(),
+        "made\n"
+    );
     let outcome = |node: &str| ran.result.outcomes.get(node).unwrap();
-    assert_eq!((outcome("build").status.word(), outcome("build").notes.as_deref()), ("success", Some("two files")));
+    assert_eq!(
+        (outcome("build").status.word(), outcome("build").notes.as_deref()),
+        ("success", Some("two files"))
+    );
     let reason = ran.result.error_history[0].reason.as_str();
-    assert_eq!((outcome("test").status.word(), reason), ("fail", "exit code 3: it is red"));
+    assert_eq!(
+        (outcome("test").status.word(), reason),
+        ("fail", "exit code 3: it is red")
+    );
     assert_eq!(ran.result.context.text("tool.output").trim(), "made");
 }
 

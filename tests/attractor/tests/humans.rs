@@ -16,7 +16,11 @@ const GATE: &str = r#"digraph { start -> ask; ask [shape=hexagon, label="Ship it
 /// The choice that is the first of the gate, as its last.
 const MEND_LAST: &str = "; ask -> mend [label=\"[M] Mend\"]; mend -> ask";
 
-async fn asking(interviewer: impl Interviewer, pipeline: Pipeline, handlers: impl orchestra::HandlerSet) -> Ran {
+async fn asking(
+    interviewer: impl Interviewer,
+    pipeline: Pipeline,
+    handlers: impl orchestra::HandlerSet,
+) -> Ran {
     let builder = Engine::builder().backend(Model::new()).interviewer(interviewer);
     let (engine, heard) = listening(builder);
     heard.end(engine.start_loaded(pipeline, handlers)).await
@@ -25,7 +29,9 @@ async fn asking(interviewer: impl Interviewer, pipeline: Pipeline, handlers: imp
 /// Who gave the answers, and which, as the events tell it.
 fn answers(ran: &Ran) -> Vec<(&'static str, String)> {
     let answers = ran.events.iter().filter_map(|event| match &event.kind {
-        EventKind::InterviewCompleted { answered_by, answer, .. } => Some((answered_by.word(), answer.clone())),
+        EventKind::InterviewCompleted {
+            answered_by, answer, ..
+        } => Some((answered_by.word(), answer.clone())),
         _ => None,
     });
     answers.collect()
@@ -52,9 +58,18 @@ async fn an_interviewer_is_asked_a_question_and_gives_an_answer() {
     let ran = asking(careful.clone(), pipeline(GATE), ()).await;
     ran.succeeds_by("start ask mend ask ship exit");
     let asked = careful.asked.lock().unwrap();
-    let questions: Vec<(&str, &str)> = asked.iter().map(|question| (&*question.id, &*question.text)).collect();
+    let questions: Vec<(&str, &str)> = asked
+        .iter()
+        .map(|question| (&*question.id, &*question.text))
+        .collect();
     assert_eq!(questions, [("ask#1/1", "Ship it?"), ("ask#2/1", "Ship it?")]);
-    assert_eq!(answers(&ran), [("person", "[M] Mend".to_owned()), ("person", "[S] Ship".to_owned())]);
+    assert_eq!(
+        answers(&ran),
+        [
+            ("person", "[M] Mend".to_owned()),
+            ("person", "[S] Ship".to_owned())
+        ]
+    );
 }
 
 /// Asks one question of each kind, and says what was made of the answers.
@@ -73,7 +88,11 @@ async fn survey(stage: StageContext) -> Result<Outcome, InterviewError> {
     for question in questions {
         let answer = stage.ask(question.clone()).await?;
         let accepted = question.accept(&answer).unwrap();
-        let chosen: Vec<String> = accepted.options.iter().map(|option| option.label.clone()).collect();
+        let chosen: Vec<String> = accepted
+            .options
+            .iter()
+            .map(|option| option.label.clone())
+            .collect();
         let meant = match accepted.is_yes() {
             Some(yes) => format!("yes: {yes}"),
             None => accepted.text.unwrap_or_else(|| chosen.join("+")),
@@ -108,7 +127,9 @@ async fn questions_are_single_select_multi_select_free_text_and_confirm() {
 
 #[tokio::test]
 async fn auto_approve_always_selects_the_first_option() {
-    let ship_first = GATE.replace("ask -> mend [label=\"[M] Mend\"];", "").replace("; mend -> ask", MEND_LAST);
+    let ship_first = GATE
+        .replace("ask -> mend [label=\"[M] Mend\"];", "")
+        .replace("; mend -> ask", MEND_LAST);
     let ran = asking(AutoApprove, pipeline(&ship_first), ()).await;
     ran.succeeds_by("start ask ship exit");
     // It is never taken for a person's.
@@ -129,7 +150,9 @@ async fn a_callback_is_asked_in_place_of_a_person() {
         let last = question.options.last().unwrap().key.clone();
         async move { Ok(Answer::choice(last)) }
     });
-    asking(callback, pipeline(GATE), ()).await.succeeds_by("start ask ship exit");
+    asking(callback, pipeline(GATE), ())
+        .await
+        .succeeds_by("start ask ship exit");
     assert_eq!(*asked.lock().unwrap(), 1);
 
     let broken = CallbackInterviewer::new(|_| async { Err(InterviewError::terminal("the line is dead")) });
@@ -147,5 +170,8 @@ async fn a_queue_gives_its_answers_in_turn() {
     // Attractor 6.4: an empty queue skips, and a skipped gate fails.
     let empty = asking(QueueInterviewer::new().answers(["M"]), pipeline(GATE), ()).await;
     assert_eq!(empty.path(), "start ask mend ask");
-    assert_eq!(empty.failure(), "stage `ask` failed: the person skipped the question");
+    assert_eq!(
+        empty.failure(),
+        "stage `ask` failed: the person skipped the question"
+    );
 }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use orchestra::graph::{
-    Attribute, Diagnostic, Edge, Graph, Key, Known, LoadOptions, Loaded, Origin, Source, Span, Transform, Value,
-    load,
+    Attribute, Diagnostic, Edge, Graph, Key, Known, LoadOptions, Loaded, Origin, Source, Span, Transform,
+    Value, load,
 };
 use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, Ran, faults, listening, loaded, run};
@@ -48,35 +48,52 @@ impl<F: Fn(Graph) -> Graph + Send + Sync> Transform for Changes<F> {
     }
 }
 
-fn changes(name: &'static str, change: impl Fn(Graph) -> Graph + Send + Sync + 'static) -> Arc<dyn Transform> {
+fn changes(
+    name: &'static str,
+    change: impl Fn(Graph) -> Graph + Send + Sync + 'static,
+) -> Arc<dyn Transform> {
     Arc::new(Changes(name, change))
 }
 
 #[tokio::test]
 async fn a_transform_changes_the_graph_between_parsing_and_checking() {
     let text = "digraph { start -> work; work [prompt=Work] }";
-    assert!(faults(&loaded(text))[0].starts_with("terminal_node"), "alone it has no exit");
+    assert!(
+        faults(&loaded(text))[0].starts_with("terminal_node"),
+        "alone it has no exit"
+    );
     let adds_exit = changes("adds exit", |mut graph| {
         let work = graph.find("work").unwrap();
         let span = graph.node(work).span;
         let exit = graph.add_node("exit", span);
-        let edge = Edge { from: work, to: exit, ..graph.edges[0].clone() };
+        let edge = Edge {
+            from: work,
+            to: exit,
+            ..graph.edges[0].clone()
+        };
         graph.edges.push(edge);
         graph
     });
     let ended = transformed(text, vec![adds_exit.clone()]);
     assert_eq!(faults(&ended), [""; 0]);
-    run_loaded(&ended, &Model::new()).await.succeeds_by("start work exit");
+    run_loaded(&ended, &Model::new())
+        .await
+        .succeeds_by("start work exit");
 
     // What a transform does wrong is found by the checks, too.
     let misleads = changes("misleads", |mut graph| {
-        let work = graph.find("work").unwrap().at();
-        graph.nodes[work].attributes.set(attribute(Known::RetryTarget, "nowhere"));
+        graph.edges[0]
+            .attributes
+            .set(attribute(Known::Condition, "outcme=success"));
         graph
     });
     let misled = transformed(text, vec![adds_exit, misleads]);
     assert!(misled.pipeline().is_none());
-    assert!(faults(&misled)[0].starts_with("retry_target_exists"), "{:?}", faults(&misled));
+    assert!(
+        faults(&misled)[0].starts_with("condition_syntax"),
+        "{:?}",
+        faults(&misled)
+    );
 }
 
 /// Takes the last node away and closes the gap; keeps which graph it was given.
@@ -99,18 +116,27 @@ impl Transform for Shortens {
         for edge in graph.edges.iter_mut().filter(|edge| edge.to == last) {
             edge.to = exit;
         }
-        Graph { name: "shorter".to_owned(), ..graph }
+        graph.name = "shorter".to_owned();
+        graph
     }
 }
 
 #[tokio::test]
 async fn a_transform_takes_a_graph_and_gives_a_graph() {
     let shortens = Arc::new(Shortens::default());
-    let loaded = transformed("digraph whole { exit; start -> quick -> slow -> exit }", vec![shortens.clone()]);
-    assert_eq!(*shortens.given.lock().unwrap(), ["exit", "start", "quick", "slow"]);
+    let loaded = transformed(
+        "digraph whole { exit; start -> quick -> slow -> exit }",
+        vec![shortens.clone()],
+    );
+    assert_eq!(
+        *shortens.given.lock().unwrap(),
+        ["exit", "start", "quick", "slow"]
+    );
     assert_eq!(faults(&loaded), [""; 0]);
     assert_eq!(loaded.pipeline().unwrap().name, "shorter");
-    run_loaded(&loaded, &Model::new()).await.succeeds_by("start quick exit");
+    run_loaded(&loaded, &Model::new())
+        .await
+        .succeeds_by("start quick exit");
 }
 
 #[tokio::test]
@@ -126,7 +152,10 @@ async fn the_goal_is_expanded_in_prompts() {
     let model = Model::new();
     run(text, &model).await.succeeds_by("start plan write exit");
     let prompts: Vec<String> = model.calls().into_iter().map(|call| call.prompt).collect();
-    assert_eq!(prompts, ["a \"small\" poem: plan a \"small\" poem", "Write it for $5"]);
+    assert_eq!(
+        prompts,
+        ["a \"small\" poem: plan a \"small\" poem", "Write it for $5"]
+    );
 
     let aimless = loaded("digraph { start -> plan -> exit; plan [prompt=\"Plan $goal.\"] }").graph;
     assert_eq!(prompt(&aimless, "plan"), "Plan .");
@@ -155,7 +184,9 @@ async fn custom_transforms_run_in_the_order_in_which_they_are_registered() {
     ];
     for (transforms, expected) in cases {
         let model = Model::new();
-        run_loaded(&transformed(text, transforms), &model).await.succeeds_by("start work exit");
+        run_loaded(&transformed(text, transforms), &model)
+            .await
+            .succeeds_by("start work exit");
         assert_eq!(model.calls()[0].prompt, expected);
     }
 }
