@@ -100,6 +100,19 @@ impl Level {
         joined.filter(move |fan_out| self.join[*fan_out as usize] == at)
     }
 
+    /// The nodes that lead to some others, but not to one more.
+    pub(super) fn lead_to(&self, some: impl Iterator<Item = u32>, not: Option<u32>) -> Vec<bool> {
+        let mut found = self.backward.walk(some.map(|at| at as usize));
+        if found.contains(&true) {
+            let others = self.backward.walk(not.map(|at| at as usize));
+            found
+                .iter_mut()
+                .zip(others)
+                .for_each(|(found, other)| *found &= !other);
+        }
+        found
+    }
+
     /// All nodes in the order in which a depth-first walk along the edges leaves them, from some roots first.
     pub(super) fn finished(&self, roots: impl Iterator<Item = usize>) -> Vec<u32> {
         let mut seen = vec![false; self.len()];

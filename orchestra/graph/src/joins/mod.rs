@@ -2,7 +2,8 @@
 //!
 //! Pairs nest like brackets: what runs on one level is the graph in which each fan-out leads to its own join at once.
 //! So inner fan-outs are settled before outer ones, and a branch of an outer one steps over the inner blocks.
-//! A branch ends at the latest where it would come back to its fan-out, so what leads there is no way to a join.
+//! A branch ends at the latest where it would come back to its fan-out, so what leads there is no way to a join. Nor is
+//! an edge that restarts the run, and a branch that can do nothing else has no say.
 //!
 //! In this order the join is
 //! 1. the nearest fan-in that every branch reaches by an edge, inner blocks stepped over;
@@ -26,7 +27,7 @@ mod tests;
 use crate::analysis::Analysis;
 use crate::attribute::Known;
 use crate::kind;
-use crate::model::NodeIndex;
+use crate::model::{Edge, NodeIndex};
 use crate::ways::Ways;
 use level::Level;
 use settle::Settling;
@@ -53,12 +54,17 @@ impl Joins {
             nodes.map(|(at, _)| analysis.kind(at) == kind).collect()
         };
         let fan_outs = of_kind(kind::PARALLEL);
-        let pairs = || {
-            let edges = graph.edges.iter();
-            edges
+        // An edge of a fan-out is a branch, and never restarts the run.
+        let restarts = |edge: &&Edge| !fan_outs[edge.from.at()] && edge.attributes.flag(Known::LoopRestart);
+        let edges = || {
+            graph
+                .edges
+                .iter()
                 .filter(|edge| whole(edge.from) && whole(edge.to))
-                // An edge of a fan-out is a branch, and never restarts the run.
-                .filter(|edge| fan_outs[edge.from.at()] || !edge.attributes.flag(Known::LoopRestart))
+        };
+        let pairs = || {
+            edges()
+                .filter(|edge| !restarts(edge))
                 .map(|edge| (edge.from.0, edge.to.0))
         };
         let mut joins = Joins {
@@ -84,7 +90,16 @@ impl Joins {
         let fan_outs = finished.into_iter().filter(|at| fan_outs[*at as usize]);
         joins.order = fan_outs.map(NodeIndex).collect();
         let exit = analysis.exit().map(|exit| exit.0);
-        let mut settling = Settling::new(&mut joins.level, &joins.left, of_kind(kind::FAN_IN), exit);
+        let only_restarts = joins
+            .level
+            .lead_to(edges().filter(restarts).map(|edge| edge.from.0), exit);
+        let mut settling = Settling::new(
+            &mut joins.level,
+            &joins.left,
+            of_kind(kind::FAN_IN),
+            exit,
+            only_restarts,
+        );
         for fan_out in &joins.order {
             settling.settle(fan_out.0);
         }

@@ -9,6 +9,8 @@ pub(super) struct Settling<'j> {
     /// The place of each node in the order in which walks from the start leave it for good.
     left: &'j [u32],
     exit: Option<u32>,
+    /// The nodes from which a run can only be restarted.
+    only_restarts: Vec<bool>,
     search: Search,
     tree: Option<Tree>,
 }
@@ -19,12 +21,14 @@ impl<'j> Settling<'j> {
         left: &'j [u32],
         fan_ins: Vec<bool>,
         exit: Option<u32>,
+        only_restarts: Vec<bool>,
     ) -> Settling<'j> {
         Settling {
             search: Search::new(level, fan_ins),
             level,
             left,
             exit,
+            only_restarts,
             tree: None,
         }
     }
@@ -46,9 +50,15 @@ impl<'j> Settling<'j> {
         }
     }
 
-    /// The nodes with which the branches begin, each once.
+    /// The nodes with which the branches begin that have a say, each once.
     fn branches(&self, at: u32) -> Vec<u32> {
         let mut branches = self.level.edges(at).to_vec();
+        if branches
+            .iter()
+            .any(|branch| !self.only_restarts[*branch as usize])
+        {
+            branches.retain(|branch| !self.only_restarts[*branch as usize]);
+        }
         branches.sort_unstable();
         branches.dedup();
         branches

@@ -129,6 +129,15 @@ fn a_block_ends_at_its_fan_in() {
         "start -> f1; f1 -> a; a -> j1 [loop_restart]; f1 -> b -> j1; a -> m; j1 -> m -> exit",
         "f1=m",
     );
+    // A branch that can only restart the run has no say; where all are such, they still have a place to meet.
+    joins(
+        "start -> f1; f1 -> a -> j1; f1 -> b -> c; c -> start [loop_restart]; c -> dead; f1 -> d -> j1; j1 -> exit",
+        "f1=j1",
+    );
+    joins(
+        "start -> f1; f1 -> a -> b; b -> start [loop_restart]; f1 -> b; start -> exit",
+        "f1=b",
+    );
 }
 
 #[test]
