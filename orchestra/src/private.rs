@@ -633,7 +633,7 @@ macro_rules! __gate {
         impl ::core::str::FromStr for $gate {
             type Err = $crate::AnswerRefused;
             fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::AnswerRefused> {
-                let choices = $gate::ALL.iter().map(|choice| &**choice);
+                let choices = ::core::iter::Iterator::map($gate::ALL.iter(), |choice| &**choice);
                 $crate::Choice::named(choices, text).map(|at| $gate::ALL[at])
             }
         }
