@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use orchestra_testkit::ScriptError;
+
 /// The exit codes of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -43,5 +45,14 @@ impl CliError {
     pub(crate) fn help(mut self, help: impl Into<String>) -> CliError {
         self.help = Some(help.into());
         self
+    }
+}
+
+impl From<ScriptError> for CliError {
+    fn from(error: ScriptError) -> CliError {
+        CliError {
+            help: error.help(),
+            ..CliError::usage(error.code(), error.to_string())
+        }
     }
 }

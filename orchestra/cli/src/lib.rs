@@ -10,7 +10,6 @@ mod entry;
 mod error;
 mod pipelines;
 mod progress;
-mod script;
 mod terminal;
 
 use std::process::ExitCode;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
-use orchestra_graph::{EdgeIndex, NodeIndex, branch_id, branches, kind};
+use orchestra_graph::{EdgeIndex, NodeIndex, branch_id, branches, format_duration, kind};
 use serde_json::{Map, Value};
 
-use crate::effect::{BranchPath, BranchStatus, BranchStep, EffectId, Observation};
+use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
 use crate::line::{Flow, LineEnd, Step, Todo, facts};
 use crate::outcome::{Outcome, Status};
 use crate::state::{Line, NodeOutcome, Phase};
@@ -40,6 +40,8 @@ pub struct Block {
     first_failure: String,
     visits: Arc<[u32]>,
     began: Duration,
+    /// How long the block may take (rule Y6).
+    timeout: Option<Duration>,
 }
 
 /// A branch of a block that is open.
@@ -109,6 +111,11 @@ impl Block {
     pub fn running(&self) -> impl Iterator<Item = &Line> {
         let running = self.branches.iter().filter(|branch| branch.is_running());
         running.filter_map(|branch| branch.line.as_deref())
+    }
+
+    /// Whether a timer of the block itself runs.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.timeout.is_some()
     }
 
     pub(crate) fn running_lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
@@ -215,8 +222,31 @@ impl Step<'_> {
             first_failure: String::new(),
             visits: line.visits.fork(),
             began: self.totals.elapsed,
+            timeout: stage.duration("timeout"),
         });
+        if let Some(delay) = block.timeout {
+            let id = line.id(self.totals.restarts);
+            self.effects.push(Effect::StartTimer { id, delay });
+        }
         self.drive(line, block)
+    }
+
+    /// The time of a block is up (rule Y6): it is cancelled, and fails.
+    pub(crate) fn block_timed_out(&mut self, line: &mut Line) -> Flow {
+        match std::mem::replace(&mut line.phase, Phase::Idle) {
+            Phase::Parallel(mut block) => {
+                self.cancel_rest(line, &mut block);
+                let limit = format_duration(block.timeout.unwrap_or_default());
+                let counted = self.join(line, *block);
+                let mut outcome = Outcome::fail(format!("timed out after {limit}")).with_code("timeout");
+                outcome.context_updates = counted.context_updates;
+                self.go(line, Todo::Ended(outcome))
+            }
+            other => {
+                line.phase = other;
+                Flow::Wait
+            }
+        }
     }
 
     /// Takes the end of a branch, and goes on with its block.
@@ -358,6 +388,9 @@ impl Step<'_> {
         let mut outcome = block.outcome(join.kind() == kind::FAN_IN);
         let duration = self.totals.elapsed.saturating_sub(block.began);
         let id = line.id(self.totals.restarts);
+        if block.timeout.is_some() {
+            self.effects.push(Effect::CancelEffect { id: id.clone() });
+        }
         self.tell(|| Observation::ParallelCompleted {
             id,
             succeeded: block.succeeded,

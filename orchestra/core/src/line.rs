@@ -618,14 +618,20 @@ impl<'a> Step<'a> {
 
     /// Stops everything that a line waits for; its state can still be read.
     pub(crate) fn cancel(&mut self, line: &mut Line) {
-        match &mut line.phase {
+        let timed = match &mut line.phase {
             Phase::Idle => return,
-            Phase::Parallel(block) => block.running_lines_mut().for_each(|branch| self.cancel(branch)),
+            Phase::Parallel(block) => {
+                block.running_lines_mut().for_each(|branch| self.cancel(branch));
+                block.is_timed()
+            }
             phase => {
                 *phase = Phase::Idle;
-                let id = line.id(self.totals.restarts);
-                self.effects.push(Effect::CancelEffect { id });
+                true
             }
+        };
+        if timed {
+            let id = line.id(self.totals.restarts);
+            self.effects.push(Effect::CancelEffect { id });
         }
         let id = line.id(self.totals.restarts);
         let index = line.at.index;

@@ -101,6 +101,7 @@ impl Machine {
             Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match line.phase {
                 Phase::BackOff => step.go(line, Todo::Attempt),
                 Phase::Asking(_) => step.unanswered(line),
+                Phase::Parallel(_) => step.block_timed_out(line),
                 _ => Flow::Wait,
             }),
             Event::Answered { id, answer } => {

@@ -61,7 +61,7 @@ impl ManagerCondition {
 /// use orchestra_core::ManagerPlan;
 /// # use orchestra_graph::{Source, load};
 /// let text = r#"digraph { start -> watch -> exit
-///     watch [shape=house, "manager.poll_interval"=10s, "manager.actions"="observe, steer, wait"] }"#;
+///     watch [shape=house, "stack.child_dotfile"="work.dot", "manager.poll_interval"=10s, "manager.actions"="observe, steer, wait"] }"#;
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let plan = ManagerPlan::of(pipeline.stage(pipeline.find("watch").expect("declared")))?;
 /// assert_eq!((plan.poll_interval, plan.max_cycles), (Duration::from_secs(10), 1_000));
@@ -284,7 +284,7 @@ enum Phase {
 /// ```
 /// use orchestra_core::{ChildReport, ChildStatus, Context, Manager, ManagerEffect, ManagerEvent, ManagerPlan, Status};
 /// # use orchestra_graph::{Source, load};
-/// # let text = "digraph { start -> watch -> exit; watch [shape=house] }";
+/// # let text = "digraph { start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// # let plan = ManagerPlan::of(pipeline.stage(pipeline.find("watch").expect("declared")))?;
 /// let mut effects = Vec::new();

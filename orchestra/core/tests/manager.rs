@@ -410,7 +410,7 @@ fn events_that_were_not_asked_for_change_nothing() {
 
 /// The fault of a manager node with an attribute that no check has seen.
 fn fault(name: &str, value: &'static str) -> String {
-    let text = "digraph { start -> watch -> exit; watch [shape=house] }";
+    let text = "digraph { start -> watch -> exit; watch [shape=house, \"stack.child_dotfile\"=child] }";
     let loaded = load(Source::new("a.dot", text), &Default::default());
     let mut pipeline = loaded.pipeline().unwrap();
     let watch = pipeline.find("watch").unwrap();

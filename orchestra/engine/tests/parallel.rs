@@ -288,3 +288,21 @@ async fn a_stage_that_panics_fails_its_branch_alone() {
     assert_eq!(result.context.get("parallel.fail_count"), Some(&1.into()));
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "good");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_the_block_cancels_its_branches_and_fails_it() {
+    let acts = Acts::new().on("slow", |_| std::future::pending());
+    let result = run(block("timeout=\"2m\"", &["slow", "fast"]), acts).await;
+    assert_eq!(
+        result.failure.unwrap().to_string(),
+        "stage `fan` failed: timed out after 2m"
+    );
+    assert_eq!(result.context.text("parallel.branch.slow.status"), "cancelled");
+    assert_eq!(result.context.text("parallel.branch.fast.status"), "success");
+}
+
+#[tokio::test]
+async fn a_block_that_ends_in_time_leaves_no_timer() {
+    let result = run(block("timeout=\"1h\"", &["a", "b"]), Acts::new()).await;
+    assert!(result.is_success());
+}

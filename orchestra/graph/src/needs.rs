@@ -211,6 +211,12 @@ impl Sources<'_> {
                 incoming.entry(edge.to).or_default().push(edge.from);
             }
         }
+        // A routing point that is a join sees the outcome of the whole block.
+        for (at, row) in (0..).map(NodeIndex).zip(pipeline.nodes.iter()) {
+            if let Some(fan_out) = &row.fan_out {
+                incoming.entry(fan_out.join).or_default().push(at);
+            }
+        }
         Sources {
             pipeline,
             incoming,
@@ -282,6 +288,14 @@ mod tests {
     fn a_stage_of_another_kind_before_the_diamond_may_return_anything() {
         let (needs, _) = needs(
             r#"a -> d; start -> m -> d; d [shape=diamond]; d -> exit [condition="outcome=yes"]; start -> b -> exit"#,
+        );
+        assert!(needs.words.is_empty());
+    }
+    #[test]
+    fn a_diamond_that_joins_branches_sees_the_block_and_not_their_stages() {
+        let (needs, _) = needs(
+            r#"a -> p; p [shape=component]; p -> b -> d; p -> c -> d; c [type=x]; d [shape=diamond]
+            d -> exit [condition="outcome=partial_success"]; d -> exit [condition="outcome!=partial_success"]"#,
         );
         assert!(needs.words.is_empty());
     }

@@ -161,3 +161,32 @@ fn nothing_breaks_on_odd_graphs() {
         assert!(print_mermaid(&graph(text), &stated()).starts_with("flowchart TD\n"));
     }
 }
+
+#[test]
+fn every_kind_of_node_has_its_shape_whether_by_shape_or_by_type() {
+    for (kind, shape, marks) in [
+        ("codergen", "box", ["[\"", "\"]"]),
+        ("wait.human", "hexagon", ["{{\"", "\"}}"]),
+        ("conditional", "diamond", ["{\"", "\"}"]),
+        ("parallel", "component", ["[[\"", "\"]]"]),
+        ("parallel.fan_in", "tripleoctagon", ["{{\"", "\"}}"]),
+        ("tool", "parallelogram", ["[/\"", "\"/]"]),
+        ("stack.manager_loop", "house", ["[/\"", "\"\\]"]),
+        ("subpipeline", "folder", ["[[\"", "\"]]"]),
+    ] {
+        for attribute in [format!("type=\"{kind}\""), format!("shape={shape}")] {
+            let graph = graph(&format!(
+                "digraph {{ start -> it -> exit; it [label=It, {attribute}] }}"
+            ));
+            let options = PictureOptions::default();
+            let dot = print_dot(&graph, &options);
+            assert!(
+                dot.contains(&format!("\"it\" [label=\"It\", shape=\"{shape}\"")),
+                "{dot}"
+            );
+            let mermaid = print_mermaid(&graph, &options);
+            let [open, close] = marks;
+            assert!(mermaid.contains(&format!(" n1{open}It{close}\n")), "{mermaid}");
+        }
+    }
+}

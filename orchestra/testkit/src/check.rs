@@ -2,9 +2,12 @@
 
 use orchestra_engine::{Answer, Outcome, Question, Reply, Script, Status, answer_of};
 use orchestra_graph::condition::OUTCOME_WORDS;
-use orchestra_graph::{Known, Pipeline, Role, Stage, did_you_mean, kind};
+use orchestra_graph::{Known, NodeIndex, Pipeline, Role, Stage, did_you_mean, kind, label_text};
 
 use crate::error::ScriptError;
+
+/// How many names a message lists.
+const LISTED: usize = 20;
 
 /// Holds a script against its pipeline: the nodes, the outcome words that they give, the choices of gates.
 ///
@@ -24,14 +27,17 @@ use crate::error::ScriptError;
 /// Names the first thing that does not fit, and what may have been meant.
 pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptError> {
     for node in script.nodes() {
-        let Some(index) = pipeline.find(node) else {
-            let ids: Vec<&str> = pipeline.nodes.iter().map(|row| &*row.id).collect();
+        let Some((owner, index)) = find(pipeline, node) else {
+            let family = pipeline.family().into_iter();
+            let ids: Vec<&str> = family
+                .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id))
+                .collect();
             return Err(ScriptError::UnknownNode {
                 node: node.to_owned(),
-                help: near_or(node, &ids, &format!("its nodes are {}", ids.join(", "))),
+                help: near_or(node, &ids, &format!("its nodes are {}", listed(&ids))),
             });
         };
-        let stage = pipeline.stage(index);
+        let stage = owner.stage(index);
         if let Some(role) = decided_by_the_core(stage) {
             return Err(ScriptError::NoOutcome {
                 node: node.to_owned(),
@@ -45,13 +51,19 @@ pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptEr
                     scripted_answer(&question, outcome)?;
                 }
             }
-            None => words(pipeline, stage, outcomes)?,
+            None => words(owner, stage, outcomes)?,
         }
     }
     Ok(())
 }
 
-/// The question of a node, if that is a human gate.
+/// A node of a pipeline, or of one that it runs; a script speaks of all of them.
+fn find<'p>(pipeline: &'p Pipeline, node: &str) -> Option<(&'p Pipeline, NodeIndex)> {
+    let mut family = pipeline.family().into_iter();
+    family.find_map(|pipeline| Some((pipeline, pipeline.find(node)?)))
+}
+
+/// The question of a node of the pipeline, or of one that it runs, if that is a human gate.
 ///
 /// ```
 /// use orchestra_testkit::gate_question;
@@ -62,9 +74,12 @@ pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptEr
 /// assert!(gate_question(&pipeline, "exit").is_none());
 /// ```
 pub fn gate_question(pipeline: &Pipeline, node: &str) -> Option<Question> {
-    let index = pipeline.find(node)?;
-    let is_gate = pipeline.stage(index).kind() == kind::WAIT_HUMAN;
-    is_gate.then(|| Question::of_gate(pipeline, index, String::new()))
+    let gates = pipeline.family().into_iter().filter_map(|pipeline| {
+        let index = pipeline.find(node)?;
+        let is_gate = pipeline.stage(index).kind() == kind::WAIT_HUMAN;
+        is_gate.then(|| Question::of_gate(pipeline, index, String::new()))
+    });
+    gates.into_iter().next()
 }
 
 /// The answer that an entry of a script stands for at a gate.
@@ -98,8 +113,8 @@ pub fn check_answer(question: &Question, answer: &Answer, words: &[&str]) -> Res
     let choice = choice.join(", ");
     let options = question.options.iter();
     let names: Vec<&str> = options
-        .flat_map(|option| [Some(&option.label), option.to.as_ref()].into_iter().flatten())
-        .map(String::as_str)
+        .flat_map(|option| [Some(label_text(&option.label)), option.to.as_deref()])
+        .flatten()
         .chain(words.iter().copied())
         .collect();
     let choices: Vec<String> = question.options.iter().map(ToString::to_string).collect();
@@ -122,14 +137,17 @@ pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, Script
     if let Some(question) = gate_question(pipeline, node) {
         return Ok(question);
     }
-    let ids = pipeline.nodes.iter().map(|row| &*row.id);
+    let family = pipeline.family();
+    let ids = family
+        .iter()
+        .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id));
     let gates: Vec<&str> = ids.filter(|id| gate_question(pipeline, id).is_some()).collect();
     let help = match gates.is_empty() {
         true => "the pipeline has no human gates".to_owned(),
-        false => near_or(node, &gates, &format!("its human gates are {}", gates.join(", "))),
+        false => near_or(node, &gates, &format!("its human gates are {}", listed(&gates))),
     };
     let node = node.to_owned();
-    Err(match pipeline.find(&node) {
+    Err(match find(pipeline, &node) {
         Some(_) => ScriptError::NoGate { node, help },
         None => ScriptError::UnknownNode { node, help },
     })
@@ -191,5 +209,12 @@ fn near_or(word: &str, known: &[&str], else_say: &str) -> String {
     match did_you_mean(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => else_say.to_owned(),
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    match names.split_at_checked(LISTED) {
+        Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
+        _ => names.join(", "),
     }
 }

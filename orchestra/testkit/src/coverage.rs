@@ -10,6 +10,9 @@ use serde::ser::Serializer;
 /// The version of the form in which coverage is written.
 const SCHEMA: &str = "orchestra.coverage/1";
 
+/// How many edges a line names.
+const NAMED: usize = 10;
+
 /// Which edges of a pipeline were taken, over any number of runs.
 ///
 /// Jumps are no edges: those of `retry_target`, of goal gates, and of a parallel block to its join. The edges of a
@@ -173,12 +176,15 @@ impl Coverage {
         self.runs
     }
 
-    /// All in one line: `edges: 7 of 9 taken (78 %), not taken: a -> b, b -> c`.
+    /// All in one line: `edges: 7 of 9 taken (78 %), not taken: a -> b, b -> c`; of many edges the first are named.
     pub fn summary(&self) -> String {
         let untaken: Vec<String> = self.untaken().map(|edge| edge.name()).collect();
-        match &untaken[..] {
-            [] => self.share(),
-            untaken => format!("{}, not taken: {}", self.share(), untaken.join(", ")),
+        let named = untaken.iter().take(NAMED).map(String::as_str);
+        let named = named.collect::<Vec<_>>().join(", ");
+        match untaken.len().saturating_sub(NAMED) {
+            0 if untaken.is_empty() => self.share(),
+            0 => format!("{}, not taken: {named}", self.share()),
+            more => format!("{}, not taken: {named} and {more} more", self.share()),
         }
     }
 

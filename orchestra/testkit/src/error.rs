@@ -27,8 +27,10 @@ pub enum ScriptError {
         reason: String,
     },
     /// The text is no YAML, or no script.
-    #[error("{message}")]
+    #[error("the script{} is invalid: {message}", named(.file))]
     Syntax {
+        /// The file, where it comes from one.
+        file: Option<PathBuf>,
         /// What is wrong, and where.
         message: String,
     },
@@ -82,6 +84,13 @@ pub enum ScriptError {
         /// The gate.
         gate: String,
     },
+}
+
+fn named(file: &Option<PathBuf>) -> String {
+    match file {
+        Some(file) => format!(" `{}`", file.display()),
+        None => String::new(),
+    }
 }
 
 impl ScriptError {

@@ -1,14 +1,13 @@
 //! `run`: runs a pipeline and tells how it goes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Engine, Outcome, RunEvent, RunFailure, RunResult, RunStatus, Script, SharedPipeline, StartError,
+    Engine, RunEvent, RunFailure, RunResult, RunStatus, Script, SharedPipeline, StartError,
 };
-use orchestra_graph::condition::OUTCOME_WORDS;
-use orchestra_graph::{Known, Pipeline, did_you_mean, parse_duration};
+use orchestra_graph::{Pipeline, parse_duration};
+use orchestra_testkit::{Coverage, check_script, read_script_file};
 use serde_json::{Value, json};
 
 use crate::answers::{Answers, Scripted, given, how_to_answer};
@@ -18,7 +17,6 @@ use crate::entry::StartOptions;
 use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_reports};
 use crate::progress::Shown;
-use crate::script;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn run(
@@ -52,17 +50,13 @@ pub(crate) fn run(
         return Ok(Exit::Invalid);
     };
     let pipeline = SharedPipeline::from(pipeline);
-    let mut script = script(args, simulate)?;
+    let mut script = script(args, simulate, &pipeline)?;
     let shown = Arc::new(Shown::new(*terminal));
-    let scripted = match &mut script {
-        Some(script) => Scripted::of_script(script, &pipeline)?,
-        None => Scripted::default(),
-    };
-    for (node, outcomes) in script.iter().flatten() {
-        known(&pipeline, node, outcomes)?;
-    }
     let answers = Answers {
-        scripted,
+        scripted: match &mut script {
+            Some(script) => Scripted::of_script(script, &pipeline)?,
+            None => Scripted::default(),
+        },
         given: given(&args.answer, &pipeline)?,
         approve: args.auto_approve,
         console: Console::new(*terminal, shown.clone()),
@@ -90,11 +84,9 @@ pub(crate) fn run(
         .runs_dir(&args.runs)
         .interviewer(answers)
         .on_event(show);
+    let simulated = script.is_some();
     if let Some(script) = script {
-        let entries = script.into_iter();
-        builder = builder.simulate(entries.fold(Script::new(), |script, (node, outcomes)| {
-            script.outcomes(node, outcomes)
-        }));
+        builder = builder.simulate(script);
     }
     let engine = builder
         .build()
@@ -129,7 +121,12 @@ pub(crate) fn run(
             help: None,
         })?;
         shown.progress().clear();
-        Ok(finish(&result, &pipeline, program, terminal))
+        let coverage = simulated.then(|| {
+            let mut coverage = Coverage::of(pipeline.clone());
+            coverage.add(&result.transitions);
+            coverage
+        });
+        Ok(finish(&result, &pipeline, coverage.as_ref(), program, terminal))
     })
 }
 
@@ -142,9 +139,18 @@ fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
     }
 }
 
-/// The result: an object last, or a line for people.
-fn finish(result: &RunResult, pipeline: &Pipeline, _program: &str, terminal: &Terminal) -> Exit {
+/// The result: an object last, or a line for people; before it or behind it, the edges that a simulation took.
+fn finish(
+    result: &RunResult,
+    pipeline: &Pipeline,
+    coverage: Option<&Coverage>,
+    _program: &str,
+    terminal: &Terminal,
+) -> Exit {
     if terminal.json {
+        if let Some(coverage) = coverage {
+            terminal.result(&serde_json::to_string(coverage).unwrap_or_default());
+        }
         terminal.result(&serde_json::to_string(result).unwrap_or_default());
     } else {
         let path = result.path.join(" -> ");
@@ -162,6 +168,9 @@ fn finish(result: &RunResult, pipeline: &Pipeline, _program: &str, terminal: &Te
             }
         }
         terminal.result(&format!("{}: {path}", terminal.paint_result(paint, word)));
+        if let Some(coverage) = coverage {
+            terminal.progress(&coverage.summary());
+        }
         if let Some(folder) = &result.run_dir {
             terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {}", folder.display())));
         }
@@ -191,12 +200,8 @@ fn start_error(error: StartError) -> CliError {
 }
 
 /// The simulation that the options ask for; none where they do not.
-fn script(
-    args: &RunArgs,
-    simulate: Option<&str>,
-) -> Result<Option<BTreeMap<String, Vec<Outcome>>>, CliError> {
-    let mut outcomes: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
-    match simulate {
+fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result<Option<Script>, CliError> {
+    let mut script = match simulate {
         None if args.outcome.is_empty() => return Ok(None),
         None => {
             return Err(
@@ -204,9 +209,9 @@ fn script(
                     .help("add `--simulate`"),
             );
         }
-        Some("") => {}
-        Some(file) => outcomes = script::read(file)?,
-    }
+        Some("") => Script::new(),
+        Some(file) => read_script_file(file)?,
+    };
     for text in &args.outcome {
         let (node, words) = text
             .split_once('=')
@@ -217,54 +222,11 @@ fn script(
                     format!("`{text}` is not of the form NODE=WORD[,WORD]"),
                 )
             })?;
-        let words = words
-            .split(',')
-            .map(|word| script::outcome_of_word(word.trim()))
-            .collect();
-        outcomes.insert(node.to_owned(), words);
+        script.remove(node);
+        script = script.outcomes(node, words.split(',').map(str::trim));
     }
-    Ok(Some(outcomes))
-}
-
-/// Refuses nodes that the pipeline does not have, and words that a node does not declare although it declares some.
-fn known(pipeline: &Pipeline, node: &str, outcomes: &[Outcome]) -> Result<(), CliError> {
-    let Some(index) = pipeline.find(node) else {
-        let nodes: Vec<&str> = pipeline.nodes.iter().map(|node| &*node.id).collect();
-        let error = CliError::usage("unknown_node", format!("the pipeline has no node `{node}`"));
-        return Err(match did_you_mean(node, nodes.iter().copied()) {
-            Some(near) => error.help(format!("did you mean `{near}`?")),
-            None => error.help(format!("its nodes are {}", nodes.join(", "))),
-        });
-    };
-    let declared = pipeline
-        .stage(index)
-        .text(Known::Outcomes.name())
-        .unwrap_or_default();
-    let declared: Vec<&str> = declared
-        .split(',')
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
-        .collect();
-    for outcome in outcomes {
-        let word = outcome.status.word();
-        if declared.is_empty() || declared.contains(&word) || OUTCOME_WORDS.contains(&word) {
-            continue;
-        }
-        let error = CliError::usage(
-            "unknown_outcome",
-            format!("`{node}` does not give the outcome `{word}`"),
-        );
-        return Err(
-            match did_you_mean(
-                word,
-                OUTCOME_WORDS.iter().copied().chain(declared.iter().copied()),
-            ) {
-                Some(near) => error.help(format!("did you mean `{near}`?")),
-                None => error.help(format!("it gives {}, or a built-in word", declared.join(", "))),
-            },
-        );
-    }
-    Ok(())
+    check_script(pipeline, &script)?;
+    Ok(Some(script))
 }
 
 fn assignment(pair: &str) -> Result<(String, Value), CliError> {

@@ -9,7 +9,6 @@ use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::kind;
 use crate::model::NodeIndex;
 
 pub(crate) static CHECK: Check = Check {
@@ -37,7 +36,8 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         return;
     };
     let passes = Passes::new(input, &path);
-    let parallel = in_parallel(input);
+    // All branches run, so a way through one of them does not lead past the others.
+    let parallel = input.joins().in_branches();
     for gate in gates {
         let place = passes.place[gate.at()];
         let way = if place == OFF {
@@ -71,20 +71,6 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             .node(&*node.id),
         );
     }
-}
-
-/// Nodes between a fan-out and its fan-in.
-fn in_parallel(input: &Input<'_>) -> Vec<bool> {
-    let mut seen = vec![false; input.kinds.len()];
-    for (at, kind) in input.kinds.iter().enumerate() {
-        if *kind == kind::PARALLEL {
-            for branch in input.forward.of(at) {
-                let inside = |at: usize| input.kinds[at] != kind::FAN_IN;
-                input.forward.walk_on(*branch as usize, &mut seen, inside);
-            }
-        }
-    }
-    seen
 }
 
 /// A shortest way, with both ends.

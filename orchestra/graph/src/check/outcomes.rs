@@ -8,7 +8,7 @@ use crate::attribute::Known;
 use crate::check::input::Input;
 use crate::condition::{Comparison, Expression, OUTCOME_WORDS};
 use crate::kind;
-use crate::model::NodeIndex;
+use crate::model::{Node, NodeIndex};
 
 /// A set of outcome words, by their place in [`Outcomes::words`].
 pub(crate) type WordSet = u64;
@@ -117,6 +117,12 @@ impl<'c> Outcomes<'c> {
                 }
             })
             .collect();
+        // A routing node that is a join sees how the block as a whole has ended.
+        for fan_out in input.joins().fan_outs() {
+            if let Some(join) = input.joins().of(fan_out).filter(|join| routes(*join)) {
+                seen[join.at()].words |= of_block(input.node(fan_out));
+            }
+        }
         let mut work: Vec<u32> = (0..nodes as u32).rev().collect();
         for (at, _) in input.nodes_with(&[Known::RetryTarget, Known::FallbackRetryTarget]) {
             for target in input.analysis.retry_targets(at).filter(|target| routes(*target)) {
@@ -223,4 +229,13 @@ impl<'c> Outcomes<'c> {
         });
         effect
     }
+}
+
+/// How a block of branches may end (rule P4): some succeed and some fail only where all are waited for and counted.
+fn of_block(fan_out: &Node) -> WordSet {
+    let says = |known, default| fan_out.attributes.text(known).unwrap_or(default);
+    let counts_all = says(Known::JoinPolicy, "wait_all") == "wait_all"
+        && says(Known::ErrorPolicy, "continue") == "continue";
+    let partial = counts_all || fan_out.attributes.flag(Known::AllowPartial);
+    SUCCESS | FAIL | if partial { PARTIAL_SUCCESS } else { 0 }
 }

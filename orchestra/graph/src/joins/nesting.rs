@@ -20,32 +20,40 @@ impl Joins {
     /// A graph in which this takes too many steps is looked at in part.
     pub(crate) fn depths(&self, limit: u32) -> Vec<(NodeIndex, u32)> {
         let mut depths = vec![0u32; self.join.len()];
-        let mut seen = Marks::new(self.join.len());
-        let mut steps = self.patience();
         let mut found = Vec::new();
+        let mut walk = Walk::new(self);
         for fan_out in &self.order {
             let mut deepest = 0;
-            if let Some(join) = self.of(*fan_out) {
-                seen.clear();
-                seen.mark(join.0);
-                let mut stack = self.level.edges(fan_out.0).to_vec();
+            let whole = walk.block(*fan_out, |at| {
+                deepest = deepest.max(depths[at as usize]);
                 // Sooner or later a branch that only comes to deep blocks is deep enough.
-                while let Some(at) = stack.pop().filter(|_| deepest + 1 < limit) {
-                    if self.leads_to(at, *fan_out) || !seen.mark(at) {
-                        continue;
-                    }
-                    deepest = deepest.max(depths[at as usize]);
-                    let Some(left) = usize::checked_sub(steps, 1 + self.level.steps(at).len()) else {
-                        return found;
-                    };
-                    steps = left;
-                    stack.extend(self.level.steps(at));
-                }
+                deepest + 1 < limit
+            });
+            if !whole {
+                return found;
             }
             depths[fan_out.at()] = deepest + 1;
             found.push((*fan_out, deepest + 1));
         }
         found
+    }
+
+    /// Whether each node runs in a branch.
+    ///
+    /// A graph in which this takes too many steps is looked at in part.
+    pub(crate) fn in_branches(&self) -> Vec<bool> {
+        let mut inside = vec![false; self.join.len()];
+        let mut walk = Walk::new(self);
+        for fan_out in &self.order {
+            let whole = walk.block(*fan_out, |at| {
+                inside[at as usize] = true;
+                true
+            });
+            if !whole {
+                break;
+            }
+        }
+        inside
     }
 
     /// The edges inside of branches that lead to the branch's own fan-out, or to where the run came through before it.
@@ -97,6 +105,50 @@ impl Joins {
 
     fn patience(&self) -> usize {
         16 * self.join.len() + 2_000_000
+    }
+}
+
+/// Walks through blocks.
+struct Walk<'j> {
+    joins: &'j Joins,
+    seen: Marks,
+    steps: usize,
+}
+
+impl Walk<'_> {
+    fn new(joins: &Joins) -> Walk<'_> {
+        Walk {
+            joins,
+            seen: Marks::new(joins.join.len()),
+            steps: joins.patience(),
+        }
+    }
+
+    /// Visits the nodes between a fan-out and its join on its own level, as long as the visitor wants more; `false`
+    /// where no steps are left.
+    fn block(&mut self, fan_out: NodeIndex, mut visit: impl FnMut(u32) -> bool) -> bool {
+        let joins = self.joins;
+        let Some(join) = joins.of(fan_out) else {
+            return true;
+        };
+        self.seen.clear();
+        self.seen.mark(join.0);
+        let mut stack = joins.level.edges(fan_out.0).to_vec();
+        while let Some(at) = stack.pop() {
+            if joins.leads_to(at, fan_out) || !self.seen.mark(at) {
+                continue;
+            }
+            let next = joins.level.steps(at);
+            let Some(left) = self.steps.checked_sub(1 + next.len()) else {
+                return false;
+            };
+            self.steps = left;
+            if !visit(at) {
+                break;
+            }
+            stack.extend(next);
+        }
+        true
     }
 }
 

@@ -68,3 +68,33 @@ pub struct Child {
     /// The pipeline.
     pub pipeline: SharedPipeline,
 }
+
+impl Pipeline {
+    /// This pipeline and all that its stages run, each once, parents before their children.
+    ///
+    /// ```
+    /// use orchestra_graph::table::Child;
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { start -> build -> exit }";
+    /// let child = load(Source::new("child.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let mut parent = load(Source::new("parent.dot", text), &Default::default()).pipeline().expect("sound");
+    /// parent.children.to_mut().push(Child { file: "child.dot".into(), pipeline: child.into() });
+    /// let files: Vec<&str> = parent.family().iter().map(|pipeline| &*pipeline.file).collect();
+    /// assert_eq!(files, ["parent.dot", "child.dot"]);
+    /// ```
+    pub fn family(&self) -> Vec<&Pipeline> {
+        let mut family = vec![self];
+        let mut at = 0;
+        while let Some(parent) = family.get(at).copied() {
+            for child in parent.children.iter() {
+                let child: &Pipeline = &child.pipeline;
+                // Several parents may share a child.
+                if !family.iter().any(|known| std::ptr::eq(*known, child)) {
+                    family.push(child);
+                }
+            }
+            at += 1;
+        }
+        family
+    }
+}

@@ -19,7 +19,9 @@ pub(super) fn graph(random: &mut Random) -> Graph {
         exit: exit.id.clone(),
         free: true,
     };
-    let more = IDS.iter().flat_map(|id| [format!("{id}_2"), format!("{id}_3")]);
+    let more = IDS
+        .iter()
+        .flat_map(|id| (2..6).map(move |nth| format!("{id}_{nth}")));
     drawing.ids.extend(more);
     let first = drawing.segment(&exit.id, 0, &[]);
     drawing.edge(&start.id, &first, true);
@@ -79,6 +81,8 @@ impl Drawing<'_> {
     fn segment(&mut self, to: &str, depth: usize, around: &[String]) -> String {
         let count = match depth {
             0 => self.random.between(1, 3),
+            // What is large enough grows no further.
+            _ if self.graph.nodes.len() > 24 => 1,
             _ => [1, 1, 2, 3][self.random.below(4)],
         } as usize;
         let block = self.random.below(count);
@@ -91,7 +95,7 @@ impl Drawing<'_> {
             };
             let is_block = match depth {
                 0 => at == block || self.random.chance(15),
-                1 => self.random.chance(28),
+                1 => self.graph.nodes.len() < 24 && self.random.chance(28),
                 _ => false,
             };
             let unit = match is_block {

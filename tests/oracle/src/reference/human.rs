@@ -129,17 +129,18 @@ fn skipped(line: &mut Line, name: String) -> Said {
     Said::terminal("the person skipped the question")
 }
 
-/// The choice that an answer names by its key, label or target (rule H2).
+/// The choice that an answer names in any case: by its key, else by its label, else by its target (rule H2).
 fn named<'c>(choices: &'c [Choice], answer: &str) -> Option<&'c Choice> {
-    let answer = answer.trim();
+    let answer = answer.trim().to_lowercase();
     if answer.is_empty() {
         return None;
     }
-    choices.iter().find(|choice| {
-        choice.key.to_lowercase() == answer.to_lowercase()
-            || normal(&choice.label) == normal(answer)
-            || choice.to == answer
-    })
+    let by_key = choices.iter().find(|choice| choice.key.to_lowercase() == answer);
+    let by_label = choices
+        .iter()
+        .find(|choice| normal(&choice.label) == normal(&answer));
+    let by_target = choices.iter().find(|choice| choice.to.to_lowercase() == answer);
+    by_key.or(by_label).or(by_target)
 }
 
 fn chosen(choice: &Choice, by: &str, how: &str) -> Said {

@@ -371,7 +371,7 @@ impl Rules<'_> {
             Some(limit) => (limit, "max_visits"),
             None => (common, "max_node_visits"),
         };
-        if line.visits.get(at).copied().unwrap_or(0) == limit {
+        if line.visits.get(at).copied().unwrap_or(0) >= limit {
             return Err(Stop::Abort(End::MaxVisits {
                 node: at.to_owned(),
                 limit,
