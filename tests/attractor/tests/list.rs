@@ -30,6 +30,7 @@ const LISTS: [List; 2] = [
             ("Retries", 6),
             ("Goal gates", 5),
             ("Failure routing", 4),
+            ("Retry loop", 4),
         ],
     ),
 ];
