@@ -4,7 +4,7 @@
 //! each. The manager looks at it every tenth of a second and sees how it stands (`stack.child.*`). When the child gets
 //! stuck the manager's guard holds, and the stage that is at work is told, in the midst of it, to take Machin's formula
 //! instead. Twelve digits are enough, so the stop condition ends the child, which would go on. If it were still at it
-//! after two seconds the manager would give it up.
+//! after three seconds the manager would give it up.
 //!
 //! `cargo run -p supervisor` shows all that. In `cargo run -p supervisor -- deaf` the child does not listen.
 
@@ -130,7 +130,7 @@ impl Series {
     /// Adds some terms more.
     fn go_on(&mut self) {
         let row = match self.method {
-            Method::Leibniz => 100_000,
+            Method::Leibniz => 50_000,
             Method::Machin => 1,
         };
         for _ in 0..row {
