@@ -33,6 +33,7 @@ async fn begins_at_the_start_node() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn each_shape_is_run_by_its_handler() {
     let text = r#"digraph shapes {
