@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use orchestra_oracle_tests::{generate, load_pipeline, random::Random};
+use orchestra_oracle_tests::{generate, load_pipeline};
 
 include!("cases.rs");
 
@@ -16,11 +16,9 @@ fn main() {
     let mut modules = String::new();
     let mut list =
         String::from("fn compiled() -> Vec<(u64, &'static orchestra::graph::Pipeline)> {\n    vec![\n");
-    for seed in (FIRST_SEED..)
-        .filter(|seed| load_pipeline(&generate::graph(&mut Random::new(*seed)).dot()).is_ok())
-        .take(GRAPHS)
-    {
-        let dot = generate::graph(&mut Random::new(seed)).dot();
+    let cases = (FIRST_SEED..).flat_map(|seed| generate::cases(seed, 1));
+    for case in cases.filter(|case| load_pipeline(&case.dot).is_ok()).take(GRAPHS) {
+        let (seed, dot) = (case.seed, case.dot);
         std::fs::write(folder.join(format!("g{seed}.dot")), dot).unwrap();
         writeln!(
             modules,

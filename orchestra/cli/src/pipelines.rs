@@ -1,11 +1,11 @@
 //! Where a pipeline named on the command line comes from: a file, or the program itself.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
+use orchestra_engine::Disk;
 use orchestra_graph::{
     ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, ShapeFallback, Source, Transform,
     did_you_mean, load, load_bytes,
@@ -113,30 +113,6 @@ impl Pipelines {
             Some(near) => fault.help(format!("did you mean `{}`?", folder.join(near).display())),
             None => fault,
         }
-    }
-}
-
-/// Reads the children of a file, beside it on the disk.
-struct Disk;
-
-impl ChildReader for Disk {
-    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
-        let fault = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFault::Missing,
-            _ => ReadFault::Other(error.to_string()),
-        };
-        let metadata = fs::metadata(path).map_err(fault)?;
-        // A pipe or a device may never end.
-        if !metadata.is_file() {
-            return Err(ReadFault::Other("it is not a file".to_owned()));
-        }
-        if metadata.len() > limit {
-            return Err(ReadFault::TooLong(metadata.len()));
-        }
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(fault)?;
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(fault)?;
-        Ok(bytes)
     }
 }
 

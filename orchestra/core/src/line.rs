@@ -353,6 +353,21 @@ impl<'a> Step<'a> {
         self.go(line, Todo::Ended(outcome))
     }
 
+    /// A question could not be put: its gate fails. Nothing but an answer or a default lets it succeed (rule H3).
+    pub(crate) fn not_asked(&mut self, line: &mut Line, outcome: Outcome) -> Flow {
+        let Phase::Asking(question) = &line.phase else {
+            return Flow::Wait;
+        };
+        if !matches!(outcome.status, Status::Fail | Status::Retry) {
+            return Flow::Wait;
+        }
+        if question.timeout.is_some() {
+            let id = line.id(self.totals.restarts);
+            self.effects.push(Effect::CancelEffect { id });
+        }
+        self.go(line, Todo::Ended(outcome))
+    }
+
     /// The time to answer is up: the default, else another attempt (rule H3). Silence never approves.
     pub(crate) fn unanswered(&mut self, line: &mut Line) -> Flow {
         let Phase::Asking(question) = &line.phase else {

@@ -91,17 +91,17 @@ impl Machine {
                 self.state.totals.elapsed = elapsed;
                 return;
             }
-            Event::NodeFinished { id, outcome } => self.deliver(&id, effects, |step, line| {
-                match line.phase {
-                    // A question that could not be put fails its gate.
-                    Phase::Running | Phase::Asking(_) => step.go(line, Todo::Ended(outcome)),
+            Event::NodeFinished { id, outcome } => {
+                self.deliver(&id, effects, |step, line| match line.phase {
+                    Phase::Running => step.go(line, Todo::Ended(outcome)),
+                    Phase::Asking(_) => step.not_asked(line, outcome),
                     _ => Flow::Wait,
-                }
-            }),
-            Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match line.phase {
+                })
+            }
+            Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match &line.phase {
                 Phase::BackOff => step.go(line, Todo::Attempt),
-                Phase::Asking(_) => step.unanswered(line),
-                Phase::Parallel(_) => step.block_timed_out(line),
+                Phase::Asking(question) if question.timeout.is_some() => step.unanswered(line),
+                Phase::Parallel(block) if block.is_timed() => step.block_timed_out(line),
                 _ => Flow::Wait,
             }),
             Event::Answered { id, answer } => {
@@ -156,7 +156,12 @@ impl Machine {
     fn waiting<'s>(&'s self, line: &'s Line, tell: &mut dyn FnMut(EffectId, &'s Phase)) {
         match &line.phase {
             Phase::Idle => {}
-            Phase::Parallel(block) => block.running().for_each(|line| self.waiting(line, tell)),
+            phase @ Phase::Parallel(block) => {
+                if block.is_timed() {
+                    tell(line.id(self.state.totals.restarts), phase);
+                }
+                block.running().for_each(|line| self.waiting(line, tell));
+            }
             phase => tell(line.id(self.state.totals.restarts), phase),
         }
     }

@@ -8,6 +8,7 @@ mod binding;
 mod blocking;
 mod builtin;
 mod clock;
+mod disk;
 mod driver;
 mod engine;
 mod error;
@@ -42,6 +43,7 @@ pub use builtin::backend::{
 pub use builtin::simulate::answer_of;
 pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
+pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
 pub use event::{EventKind, NodeName, RunEvent, TestedCondition};

@@ -9,6 +9,7 @@ use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
@@ -108,6 +109,11 @@ impl StageContext {
             self.node().id().clone_into(&mut question.node);
         }
         ask_until_accepted(interviewer, &question).await
+    }
+
+    /// The time, by the engine's clock, which a test may have replaced.
+    pub fn now(&self) -> Timestamp {
+        self.run.settings.clock.now()
     }
 
     /// A key such as `build#2/1` that is the same when the attempt is repeated after a crash, for calls that must

@@ -2,9 +2,12 @@
 
 use orchestra_engine::{Answer, Outcome, Question, Reply, Script, Status, answer_of};
 use orchestra_graph::condition::OUTCOME_WORDS;
-use orchestra_graph::{Known, NodeIndex, Pipeline, Role, Stage, did_you_mean, kind};
+use orchestra_graph::{Known, NodeIndex, Pipeline, Role, Stage, did_you_mean, kind, label_text};
 
 use crate::error::ScriptError;
+
+/// How many names a message lists.
+const LISTED: usize = 20;
 
 /// Holds a script against its pipeline: the nodes, the outcome words that they give, the choices of gates.
 ///
@@ -25,10 +28,13 @@ use crate::error::ScriptError;
 pub fn check_script(pipeline: &Pipeline, script: &Script) -> Result<(), ScriptError> {
     for node in script.nodes() {
         let Some((owner, index)) = find(pipeline, node) else {
-            let ids: Vec<&str> = pipeline.nodes.iter().map(|row| &*row.id).collect();
+            let family = pipeline.family().into_iter();
+            let ids: Vec<&str> = family
+                .flat_map(|pipeline| pipeline.nodes.iter().map(|row| &*row.id))
+                .collect();
             return Err(ScriptError::UnknownNode {
                 node: node.to_owned(),
-                help: near_or(node, &ids, &format!("its nodes are {}", ids.join(", "))),
+                help: near_or(node, &ids, &format!("its nodes are {}", listed(&ids))),
             });
         };
         let stage = owner.stage(index);
@@ -107,8 +113,8 @@ pub fn check_answer(question: &Question, answer: &Answer, words: &[&str]) -> Res
     let choice = choice.join(", ");
     let options = question.options.iter();
     let names: Vec<&str> = options
-        .flat_map(|option| [Some(&option.label), option.to.as_ref()].into_iter().flatten())
-        .map(String::as_str)
+        .flat_map(|option| [Some(label_text(&option.label)), option.to.as_deref()])
+        .flatten()
         .chain(words.iter().copied())
         .collect();
     let choices: Vec<String> = question.options.iter().map(ToString::to_string).collect();
@@ -138,7 +144,7 @@ pub fn answered_gate(pipeline: &Pipeline, node: &str) -> Result<Question, Script
     let gates: Vec<&str> = ids.filter(|id| gate_question(pipeline, id).is_some()).collect();
     let help = match gates.is_empty() {
         true => "the pipeline has no human gates".to_owned(),
-        false => near_or(node, &gates, &format!("its human gates are {}", gates.join(", "))),
+        false => near_or(node, &gates, &format!("its human gates are {}", listed(&gates))),
     };
     let node = node.to_owned();
     Err(match find(pipeline, &node) {
@@ -203,5 +209,12 @@ fn near_or(word: &str, known: &[&str], else_say: &str) -> String {
     match did_you_mean(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => else_say.to_owned(),
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    match names.split_at_checked(LISTED) {
+        Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
+        _ => names.join(", "),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orchestra_engine::{FailureCategory, Outcome, Script, ScriptedOutcome};
 use orchestra_graph::parse_duration;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value;
 
@@ -64,13 +64,13 @@ pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
 }
 
 fn read(text: &str, file: Option<&Path>) -> Result<Script, ScriptError> {
-    // `Y` and `No` are answers of gates, and no truth values.
+    // A gate may well have the choices `Yes` and `No`, which are truth values to an older YAML.
     let options = serde_saphyr::options! { strict_booleans: true };
-    let nodes = serde_saphyr::from_str_with_options(text, options);
-    let nodes: BTreeMap<String, Entries> = nodes.map_err(|error| ScriptError::Syntax {
-        file: file.map(Path::to_owned),
-        message: error.to_string(),
-    })?;
+    let nodes: BTreeMap<String, Entries> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| ScriptError::Syntax {
+            file: file.map(Path::to_owned),
+            message: error.to_string(),
+        })?;
     let mut script = Script::new();
     for (node, Entries(entries)) in nodes {
         let takes: Vec<Duration> = entries.iter().map(|entry| entry.takes).collect();
@@ -91,35 +91,14 @@ struct Entry {
 /// A list of outcomes, or a single one.
 struct Entries(Vec<Entry>);
 
-/// A word as a person writes it, where YAML sees more: `1`, `true`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Text(String),
-    Flag(bool),
-    Whole(i64),
-    Number(f64),
-}
-
-impl Scalar {
-    fn text(self) -> String {
-        match self {
-            Scalar::Text(text) => text,
-            Scalar::Flag(flag) => flag.to_string(),
-            Scalar::Whole(number) => number.to_string(),
-            Scalar::Number(number) => number.to_string(),
-        }
-    }
-}
-
 /// An outcome as an object.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Full {
     #[serde(default)]
-    outcome: Option<Scalar>,
+    outcome: Option<String>,
     #[serde(default)]
-    preferred_label: Option<Scalar>,
+    preferred_label: Option<String>,
     #[serde(default)]
     suggested_next_ids: Vec<String>,
     #[serde(default)]
@@ -145,9 +124,8 @@ impl Entry {
     }
 
     fn full(full: Full) -> Entry {
-        let word = full.outcome.map(Scalar::text);
-        let mut outcome = word.as_deref().unwrap_or("success").scripted();
-        outcome.preferred_label = full.preferred_label.map(Scalar::text);
+        let mut outcome = full.outcome.as_deref().unwrap_or("success").scripted();
+        outcome.preferred_label = full.preferred_label;
         outcome.suggested_next_ids = full.suggested_next_ids;
         outcome.context_updates = full.context;
         outcome.notes = full.notes;
@@ -161,96 +139,81 @@ impl Entry {
     }
 }
 
-impl<'de> Deserialize<'de> for Entry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entry, D::Error> {
-        deserializer.deserialize_any(OneEntry)
-    }
-}
-
 impl<'de> Deserialize<'de> for Entries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries, D::Error> {
-        deserializer.deserialize_any(SomeEntries)
+        deserializer
+            .deserialize_any(ReadEntries { list: true })
+            .map(Entries)
     }
 }
 
-/// Reads a word or an object. It is no untagged enum, because that would lose the place of what is wrong inside.
-struct OneEntry;
+/// One entry of a list.
+struct Listed(Vec<Entry>);
 
-impl<'de> Visitor<'de> for OneEntry {
-    type Value = Entry;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "an outcome: a word such as `fail`, or an object such as `{outcome: success, notes: done}`",
-        )
-    }
-
-    fn visit_str<E: de::Error>(self, word: &str) -> Result<Entry, E> {
-        Ok(Entry::word(word))
-    }
-
-    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Entry, E> {
-        self.visit_str(if flag { "true" } else { "false" })
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Entry, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Entry, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Entry, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Entry, M::Error> {
-        Full::deserialize(MapAccessDeserializer::new(map)).map(Entry::full)
+impl<'de> Deserialize<'de> for Listed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Listed, D::Error> {
+        deserializer
+            .deserialize_any(ReadEntries { list: false })
+            .map(Listed)
     }
 }
 
-struct SomeEntries;
+/// Reads words, objects and, where it may be one, a list of them. It is no untagged enum, because that would lose the
+/// place of what is wrong inside.
+#[derive(Clone, Copy)]
+struct ReadEntries {
+    list: bool,
+}
 
-impl<'de> Visitor<'de> for SomeEntries {
-    type Value = Entries;
+impl<'de> Visitor<'de> for ReadEntries {
+    type Value = Vec<Entry>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the outcomes of a node, such as `[fail, success]`")
+        match self.list {
+            true => f.write_str("the outcomes of a node, such as `[fail, success]`"),
+            false => f.write_str(
+                "an outcome: a word such as `fail`, or an object such as `{outcome: success, notes: done}`",
+            ),
+        }
     }
 
-    fn visit_str<E: de::Error>(self, word: &str) -> Result<Entries, E> {
-        OneEntry.visit_str(word).map(|entry| Entries(vec![entry]))
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<Vec<Entry>, E> {
+        Ok(vec![Entry::word(word)])
     }
 
-    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Entries, E> {
-        self.visit_str(if flag { "true" } else { "false" })
+    // The label of a gate's choice may look like something else than a text.
+    fn visit_bool<E: de::Error>(self, word: bool) -> Result<Vec<Entry>, E> {
+        self.visit_str(&word.to_string())
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Entries, E> {
-        self.visit_str(&number.to_string())
+    fn visit_i64<E: de::Error>(self, word: i64) -> Result<Vec<Entry>, E> {
+        self.visit_str(&word.to_string())
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Entries, E> {
-        self.visit_str(&number.to_string())
+    fn visit_u64<E: de::Error>(self, word: u64) -> Result<Vec<Entry>, E> {
+        self.visit_str(&word.to_string())
     }
 
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Entries, E> {
-        self.visit_str(&number.to_string())
+    fn visit_f64<E: de::Error>(self, word: f64) -> Result<Vec<Entry>, E> {
+        self.visit_str(&word.to_string())
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Entries, M::Error> {
-        OneEntry.visit_map(map).map(|entry| Entries(vec![entry]))
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Vec<Entry>, M::Error> {
+        let full = Full::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(vec![Entry::full(full)])
     }
 
-    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Entries, S::Error> {
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Vec<Entry>, S::Error> {
+        if !self.list {
+            return Err(S::Error::invalid_type(Unexpected::Seq, &self));
+        }
         let mut entries = Vec::new();
-        while let Some(entry) = list.next_element()? {
-            entries.push(entry);
+        while let Some(Listed(entry)) = list.next_element()? {
+            entries.extend(entry);
         }
         match entries.is_empty() {
             true => Err(S::Error::custom("a node gives at least one outcome")),
-            false => Ok(Entries(entries)),
+            false => Ok(entries),
         }
     }
 }

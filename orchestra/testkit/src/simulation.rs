@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Answer, BuildError, Engine, HandlerSet, InterviewError, Interviewer, Kinds, Outcome, Question, Registry,
-    Reply, RunError, RunEvent, RunResult, Script, ScriptedOutcome, SharedInterviewer, SharedPipeline,
-    StartError, Status,
+    Answer, BuildError, Disk, Engine, HandlerSet, InterviewError, Interviewer, Kinds, Outcome, Question,
+    Registry, Reply, RunError, RunEvent, RunResult, Script, ScriptedOutcome, SharedInterviewer,
+    SharedPipeline, StartError, Status,
 };
-use orchestra_graph::{LoadOptions, Pipeline, load_bytes, render};
+use orchestra_graph::{LoadOptions, Loaded, Pipeline, Source, load, load_bytes, render};
 use serde_json::Value;
 
 use crate::check::{answered_gate, check_script};
@@ -168,15 +168,18 @@ impl Simulation {
         Simulation::new(pipeline.into())
     }
 
-    /// A simulation of a pipeline in a text.
+    /// A simulation of a pipeline in a text. The pipelines that its stages run are not looked for; such a stage is
+    /// simulated like any other.
     ///
     /// # Errors
     /// The pipeline has errors.
     pub fn load(text: &str) -> Result<Simulation, SimulationError> {
-        Simulation::load_named("pipeline.dot", text.as_bytes())
+        let loaded = load(Source::new("pipeline.dot", text), &LoadOptions::default());
+        Simulation::of_loaded(&loaded)
     }
 
-    /// A simulation of a pipeline in a file.
+    /// A simulation of a pipeline in a file, and of those that its stages run. A [script](Simulation::script) may name
+    /// the nodes of all of them.
     ///
     /// # Errors
     /// The file cannot be read, or the pipeline has errors.
@@ -186,19 +189,27 @@ impl Simulation {
             path: path.to_owned(),
             source,
         })?;
-        Simulation::load_named(&path.to_string_lossy().replace('\\', "/"), &bytes)
+        let name = path.to_string_lossy().replace('\\', "/");
+        let options = LoadOptions {
+            children: Some(&Disk),
+            ..LoadOptions::default()
+        };
+        Simulation::of_loaded(&load_bytes(&name, &bytes, &options))
     }
 
-    fn load_named(name: &str, bytes: &[u8]) -> Result<Simulation, SimulationError> {
-        let loaded = load_bytes(name, bytes, &LoadOptions::default());
-        match loaded.pipeline() {
-            Some(pipeline) => Ok(Simulation::of(pipeline)),
-            None => Err(SimulationError::Invalid {
-                report: render::text(&loaded.report, render::Style::Plain)
-                    .trim_end()
-                    .to_owned(),
-            }),
+    fn of_loaded(loaded: &Loaded) -> Result<Simulation, SimulationError> {
+        if let Some(pipeline) = loaded.pipeline() {
+            return Ok(Simulation::of(pipeline));
         }
+        let children = loaded.descendants().into_iter().map(|child| &child.loaded.report);
+        let reports = std::iter::once(&loaded.report).chain(children);
+        let texts: Vec<String> = reports
+            .map(|report| render::text(report, render::Style::Plain).trim_end().to_owned())
+            .filter(|text| !text.is_empty())
+            .collect();
+        Err(SimulationError::Invalid {
+            report: texts.join("\n\n"),
+        })
     }
 }
 

@@ -83,9 +83,16 @@ fn note(
     effects: &[Effect],
     pending: &mut BTreeMap<String, Pending>,
 ) {
+    let mut begun = BTreeSet::new();
     for effect in effects {
         let (kind, id) = match effect {
+            Effect::Observe(Observation::StageStarted { id, .. }) => {
+                begun.insert(id);
+                continue;
+            }
             Effect::RunNode { id, .. } => ("run", id),
+            // The timer of a block that has begun is its limit; any other is waited for before an attempt.
+            Effect::StartTimer { id, .. } if begun.contains(id) => ("limit", id),
             Effect::StartTimer { id, .. } => ("timer", id),
             // A question may have a timer of the same name; the script says which of the two comes first.
             Effect::AskHuman { id, .. } => ("ask", id),
@@ -119,7 +126,7 @@ fn happens(machine: &Machine, script: &Script, kind: &str, id: &EffectId) -> Vec
             outcome: outcome(script.outcome(node.id(), call(pipeline, &id))),
             id,
         }],
-        "timer" => vec![Event::TimerFired { id }],
+        "timer" | "limit" => vec![Event::TimerFired { id }],
         _ => {
             let skipped = Event::Answered {
                 id: id.clone(),

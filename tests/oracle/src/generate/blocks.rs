@@ -18,6 +18,8 @@ pub(super) fn graph(random: &mut Random) -> Graph {
         first_match,
         exit: exit.id.clone(),
         free: true,
+        in_fan_in: false,
+        may_share: false,
     };
     let more = IDS
         .iter()
@@ -25,6 +27,7 @@ pub(super) fn graph(random: &mut Random) -> Graph {
     drawing.ids.extend(more);
     let first = drawing.segment(&exit.id, 0, &[]);
     drawing.edge(&start.id, &first, true);
+    drawing.goes_on();
     let Drawing { mut graph, .. } = drawing;
     graph.nodes.extend([start, exit]);
     for at in (1..graph.edges.len()).rev() {
@@ -49,6 +52,10 @@ struct Drawing<'r> {
     exit: String,
     /// Whether all blocks around end at a fan-in: then the way there need not be the only way on.
     free: bool,
+    /// Whether any of the blocks around ends at a fan-in.
+    in_fan_in: bool,
+    /// Whether a block may end at the fan-in of the one around it.
+    may_share: bool,
 }
 
 /// One thing after the other in a segment.
@@ -119,6 +126,7 @@ impl Drawing<'_> {
             let next = units.get(at + 1).map_or(to, |unit| &unit.entry).to_owned();
             let plain = self.random.chance(75);
             self.edge(&last, &next, plain);
+            self.goes_on();
             let mut others: Vec<String> = units.iter().map(|unit| unit.entry.clone()).collect();
             others.push(to.to_owned());
             if self.free && self.random.chance(25) {
@@ -152,29 +160,40 @@ impl Drawing<'_> {
             true => own.insert("shape".to_owned(), "component".to_owned()),
             false => own.insert("type".to_owned(), "parallel".to_owned()),
         };
-        self.policies(&mut own);
         let fan_out = self.node(own);
-        let shared = depth > 0 && is_last && self.is_fan_in(to) && self.random.chance(40);
+        let shared = self.may_share && is_last && self.is_fan_in(to) && self.random.chance(40);
         let outer = self.free;
         let join = match shared {
             true => to.to_owned(),
             false => self.join(targets),
         };
+        let in_fan_in = self.in_fan_in;
         self.free = outer && self.is_fan_in(&join);
+        self.in_fan_in |= self.is_fan_in(&join);
         self.graph.joins.insert(fan_out.clone(), join.clone());
         let around = [targets, &[fan_out.clone()]].concat();
         let mut firsts: Vec<String> = Vec::new();
-        for at in 0..self.random.between(1, 4) {
+        // Without a fan-in of its own the join is where ways first meet, so that there must be two.
+        let least = match self.is_fan_in(&join) && !shared && self.random.chance(40) {
+            true => 1,
+            false => 2,
+        };
+        let may_share = std::mem::replace(&mut self.may_share, least == 2);
+        let count = self.random.between(least, 4);
+        for at in 0..count {
             let first = match self.random.weighted(&[82, 9, 9]) {
                 1 => join.clone(),
-                2 if at > 0 => self.random.pick(&firsts).clone(),
+                2 if at >= least => self.random.pick(&firsts).clone(),
                 _ => self.segment(&join, depth + 1, &around),
             };
             let always = self.random.chance(80);
             self.branch(&fan_out, &first, always);
             firsts.push(first);
         }
+        self.policies(&fan_out, count);
         self.free = outer;
+        self.in_fan_in = in_fan_in;
+        self.may_share = may_share;
         Unit {
             entry: fan_out,
             last: (!shared).then_some(join),
@@ -184,13 +203,20 @@ impl Drawing<'_> {
     /// An edge that begins a branch.
     fn branch(&mut self, fan_out: &str, first: &str, always: bool) {
         self.edge(fan_out, first, always);
+        self.goes_on();
+    }
+
+    /// The edge drawn last does not restart the run; who only restarts never comes to a join.
+    fn goes_on(&mut self) {
         if let Some(edge) = self.graph.edges.last_mut() {
             edge.attributes.remove("loop_restart");
         }
     }
 
     /// When a block is satisfied, and what a failure does to it (rule P4).
-    fn policies(&mut self, own: &mut Attributes) {
+    fn policies(&mut self, fan_out: &str, branches: i64) {
+        let node = self.graph.nodes.iter_mut().find(|node| node.id == fan_out);
+        let own = &mut node.unwrap().attributes;
         let mut set = |key: &str, value: &str| own.insert(key.to_owned(), value.to_owned());
         match self.random.weighted(&[40, 20, 20, 20]) {
             0 => {
@@ -200,19 +226,15 @@ impl Drawing<'_> {
             }
             1 => {
                 set("join_policy", "k_of_n");
-                if self.random.chance(85) {
-                    set("join_k", &self.random.between(1, 3).to_string());
-                }
+                set("join_k", &self.random.between(1, branches).to_string());
             }
             2 => {
                 set("join_policy", "first_success");
             }
             _ => {
                 set("join_policy", "quorum");
-                if self.random.chance(85) {
-                    let fraction = self.random.pick(&["0", "0.5", "0.34", "0.75", "1"]);
-                    set("join_quorum", fraction);
-                }
+                let fraction = self.random.pick(&["0.01", "0.5", "0.34", "0.75", "1"]);
+                set("join_quorum", fraction);
             }
         }
         match self.random.weighted(&[35, 15, 25, 25]) {
@@ -230,12 +252,16 @@ impl Drawing<'_> {
         if self.random.chance(60) {
             set("max_parallel", &self.random.between(1, 3).to_string());
         }
+        if self.random.chance(15) {
+            set("timeout", self.random.pick::<&str>(&["250ms", "2s", "1m"]));
+        }
     }
 
-    /// A node where branches come together.
+    /// A node where branches come together. Within a block that ends at a fan-in only another fan-in comes first.
     fn join(&mut self, targets: &[String]) -> String {
         let mut own = attributes::of_node(self.random, targets);
-        match self.random.weighted(&[55, 10, 15, 20]) {
+        let others = if self.in_fan_in { 0 } else { 20 };
+        match self.random.weighted(&[50, 10, others, others]) {
             0 => {
                 own.insert("shape".to_owned(), "tripleoctagon".to_owned());
             }

@@ -49,7 +49,15 @@ impl Rules<'_> {
         if block.branches.is_empty() {
             return Ok(Said::fail("the condition of every branch is false"));
         }
-        let most = number(self.graph.attributes_of(at), "max_parallel").unwrap_or(4) as usize;
+        let attributes = self.graph.attributes_of(at);
+        let most = number(attributes, "max_parallel").unwrap_or(4) as usize;
+        // Rule Y6: the time that the whole block may take.
+        let timeout = attribute(attributes, "timeout");
+        let limit = match timeout {
+            "" => u64::MAX,
+            _ => began + self.script.duration("limit", &block.name),
+        };
+        let mut timed_out = false;
         let stopped = loop {
             if self.is_decided(&block) {
                 break None;
@@ -71,6 +79,12 @@ impl Rules<'_> {
                 .filter(|(_, branch)| branch.runs())
                 .filter_map(|(at, branch)| branch.end().map(|end| (end, at)))
                 .min();
+            let next = first.map_or(u64::MAX, |(now, _)| now);
+            if limit < next && limit <= line.until {
+                line.now = limit;
+                timed_out = true;
+                break None;
+            }
             let Some((now, first)) = first else {
                 line.now = line.until;
                 break Some(Stop::Cut);
@@ -92,7 +106,10 @@ impl Rules<'_> {
             failed: block.failed,
             lasted: line.now - began,
         });
-        let mut said = self.verdict(&block);
+        let mut said = match timed_out {
+            true => Said::fail(format!("timed out after {timeout}")),
+            false => self.verdict(&block),
+        };
         said.updates = self.results(&block);
         line.merge(block);
         Ok(said)

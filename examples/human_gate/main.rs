@@ -1,0 +1,121 @@
+//! A person decides: publish, shorten, add a sentence in their own words, discard.
+//!
+//! `cargo run -p human_gate -- run human_gate` writes an announcement and asks what to do with it. A key such as `P`
+//! answers, and so do the label and the node that it leads to; anything else is asked again. The second gate takes any
+//! text, because one of its edges says `freeform=true`. When nobody answers for five minutes the default of the gate is
+//! taken, by which the announcement is discarded: silence never publishes.
+//!
+//! Without a terminal the answers come from the command line or from a pipe; where nobody can be asked, the program
+//! leaves with exit code 5 and names the gate.
+//!
+//! `cargo run -p human_gate -- run human_gate --answer review=Shorten --answer review=Publish`
+//! `cargo run -p human_gate -- run human_gate --set product=Kettle --set version=2.1`
+
+use std::path::PathBuf;
+
+use orchestra::prelude::*;
+
+orchestra::pipeline! {
+    /// Writes an announcement, and does with it what somebody says.
+    pub mod human_gate = "human_gate.dot", handlers = Desk;
+}
+
+orchestra::main!(human_gate);
+
+/// Why a stage cannot do its work.
+#[derive(Debug, thiserror::Error)]
+enum DeskError {
+    #[error("there is no announcement to {0}")]
+    Nothing(&'static str),
+    #[error("nobody said what to add")]
+    NothingToAdd,
+    #[error("the stage has no folder")]
+    Folder(#[from] orchestra::StoreError),
+    #[error("cannot write `{}`", .0.display())]
+    Write(PathBuf, #[source] std::io::Error),
+}
+
+/// The handlers of the pipeline; the announcement itself is in the context, one sentence an entry.
+#[derive(Default)]
+struct Desk;
+
+#[handlers]
+impl Desk {
+    #[handler("announcement.write")]
+    async fn write(&self, stage: StageContext) -> Outcome {
+        let said = |key: &str, otherwise: &str| match stage.context().text(key) {
+            text if text.is_empty() => otherwise.to_owned(),
+            text => text,
+        };
+        let (product, version) = (said("product", "Lantern"), said("version", "1.4"));
+        let sentences = vec![
+            format!("{product} {version} is here."),
+            "It starts twice as fast and needs half of the memory.".to_owned(),
+            "The old file format is still read, but no longer written.".to_owned(),
+        ];
+        show(&stage, sentences)
+    }
+
+    #[handler("announcement.shorten")]
+    async fn shorten(&self, stage: StageContext) -> Outcome {
+        let mut sentences = announcement(&stage);
+        if sentences.len() < 2 {
+            stage.log("a single sentence cannot be shorter");
+            return Outcome::success();
+        }
+        sentences.pop();
+        show(&stage, sentences)
+    }
+
+    #[handler("announcement.amend")]
+    async fn amend(&self, stage: StageContext) -> Result<Outcome, DeskError> {
+        let text = stage.context().text("human.gate.text");
+        if text.trim().is_empty() {
+            return Err(DeskError::NothingToAdd);
+        }
+        let mut sentences = announcement(&stage);
+        sentences.push(text.trim().to_owned());
+        Ok(show(&stage, sentences))
+    }
+
+    #[handler("announcement.publish")]
+    async fn publish(&self, stage: StageContext) -> Result<Outcome, DeskError> {
+        let sentences = announcement(&stage);
+        if sentences.is_empty() {
+            return Err(DeskError::Nothing("publish"));
+        }
+        let path = stage.stage_dir()?.join("announcement.md");
+        std::fs::write(&path, sentences.join(" ") + "\n")
+            .map_err(|error| DeskError::Write(path.clone(), error))?;
+        Ok(Outcome::success().notes(format!("published as {}", path.display())))
+    }
+
+    #[handler("announcement.discard")]
+    async fn discard(&self, stage: StageContext) -> Outcome {
+        let by = match stage.context().text("human.gate.answered_by").as_str() {
+            "default" => "because nobody answered in time",
+            _ => "on request",
+        };
+        Outcome::success()
+            .set("announcement", Vec::<String>::new())
+            .notes(format!("discarded, {by}"))
+    }
+}
+
+/// Keeps an announcement, and shows it to whoever is about to decide.
+fn show(stage: &StageContext, sentences: Vec<String>) -> Outcome {
+    stage.log(format!("\"{}\"", sentences.join(" ")));
+    Outcome::success().set("announcement", sentences)
+}
+
+fn announcement(stage: &StageContext) -> Vec<String> {
+    let list = stage
+        .context()
+        .get("announcement")
+        .and_then(|value| value.as_array());
+    let texts = list.into_iter().flatten().filter_map(|text| text.as_str());
+    texts.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests;
