@@ -91,11 +91,13 @@ impl Machine {
                 self.state.totals.elapsed = elapsed;
                 return;
             }
-            Event::NodeFinished { id, outcome } => self.deliver(&id, effects, |step, line| match line.phase {
-                Phase::Running => step.go(line, Todo::Ended(outcome)),
-                Phase::Asking(_) => step.not_asked(line, outcome),
-                _ => Flow::Wait,
-            }),
+            Event::NodeFinished { id, outcome } => {
+                self.deliver(&id, effects, |step, line| match line.phase {
+                    Phase::Running => step.go(line, Todo::Ended(outcome)),
+                    Phase::Asking(_) => step.not_asked(line, outcome),
+                    _ => Flow::Wait,
+                })
+            }
             Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match &line.phase {
                 Phase::BackOff => step.go(line, Todo::Attempt),
                 Phase::Asking(question) if question.timeout.is_some() => step.unanswered(line),
