@@ -70,6 +70,26 @@ fn answers_are_given_in_turn_and_the_last_again_and_again() {
 }
 
 #[test]
+fn a_choice_of_that_name_comes_before_the_meaning_of_a_word() {
+    let graph = r#"digraph {
+        start -> ask
+        ask [shape=hexagon]
+        ask -> again [label="Retry"]
+        ask -> exit  [label="Fail"]
+        again [prompt=Again]
+        again -> ask
+    }"#;
+    let run = Simulation::load(graph)
+        .unwrap()
+        .outcome("ask", ["retry", "fail"])
+        .run();
+    run.assert_success()
+        .assert_path(["start", "ask", "again", "ask", "exit"]);
+    let skipped = Simulation::load(graph).unwrap().outcome("ask", ["skipped"]).run();
+    skipped.assert_failure("stage_failed");
+}
+
+#[test]
 fn a_question_may_be_left_to_an_interviewer() {
     let queue = QueueInterviewer::new().answers_for("review", ["Mend", "Ship"]);
     let run = release().interviewer(queue.clone()).run();
