@@ -48,6 +48,7 @@ fn each_script_leads_to_an_end_that_the_pipeline_intends() {
 #[test]
 fn every_example_is_a_member_and_says_how_it_is_run() {
     let manifest = std::fs::read_to_string(folder().join("../Cargo.toml")).unwrap();
+    let readme = std::fs::read_to_string(folder().join("README.md")).unwrap();
     for pipeline in pipelines() {
         let example = pipeline.file.parent().unwrap();
         let name = example.file_name().unwrap().to_str().unwrap();
@@ -62,5 +63,7 @@ fn every_example_is_a_member_and_says_how_it_is_run() {
             said.collect::<String>().contains(&command),
             "{name}/main.rs does not say `{command}`"
         );
+        let row = format!("| `{name}` | ");
+        assert!(readme.contains(&row), "README.md has no row of `{name}`");
     }
 }
