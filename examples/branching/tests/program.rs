@@ -1,5 +1,7 @@
 //! The program itself, with the command line for its pipeline.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,5 +1,7 @@
 //! The program itself: answers of the command line, of a pipe, and of nobody.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

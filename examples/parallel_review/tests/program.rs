@@ -1,5 +1,7 @@
 //! The program itself: with one mirror down, and with two.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Output};
 
 fn run(args: &[&str]) -> Output {

@@ -1,5 +1,7 @@
 //! The program itself: an author who listens, and one who does not.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Output};
 
 fn run(args: &[&str]) -> Output {

@@ -1,5 +1,7 @@
 //! The program itself: each order takes its own way.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Output};
 
 fn run(args: &[&str]) -> Output {

@@ -1,5 +1,7 @@
 //! The program itself, in real time.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Output};
 
 fn run(args: &[&str]) -> Output {

@@ -426,3 +426,15 @@ fn branches_are_told_by_their_names() {
         assert!(story.contains(line), "{line}\n{story}");
     }
 }
+
+#[test]
+fn a_parallel_block_ends_as_its_branches_do() {
+    let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
+        a [prompt=A]; b [prompt=B]; join [shape=tripleoctagon]; join -> exit }";
+    let error = Simulation::load(text).unwrap().outcome("fan", ["fail"]).try_run();
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`fan` has no outcome of its own, because it is a parallel block; say how the stages of its branches end; its \
+         own end follows from that"
+    );
+}
