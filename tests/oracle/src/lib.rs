@@ -10,7 +10,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod bounds;
 pub mod conditions;
+pub mod coverage;
 pub mod description;
 pub mod driver;
 pub mod generate;

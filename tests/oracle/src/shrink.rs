@@ -1,6 +1,6 @@
 //! Makes a failing case smaller, by leaving out one thing after another as long as it still fails.
 
-use crate::description::{Graph, Script};
+use crate::description::{Category, Graph, Script};
 
 /// The smallest graph and script that greedy removal finds and that still fail.
 pub fn shrink(graph: &Graph, script: &Script, fails: impl Fn(&Graph, &Script) -> bool) -> (Graph, Script) {
@@ -78,10 +78,24 @@ fn smaller(graph: &Graph, script: &Script) -> Vec<(Graph, Script)> {
                     script.outcomes.get_mut(node).unwrap()[at].suggested.pop();
                 });
             }
-            if !said.reason.is_empty() && said.word != "retry" {
+            if !said.reason.is_empty() {
                 change(&|script| script.outcomes.get_mut(node).unwrap()[at].reason.clear());
             }
+            let rest = (&said.notes, said.category, said.retry_after);
+            if rest != (&String::new(), Category::Retryable, None) {
+                change(&|script| {
+                    let said = &mut script.outcomes.get_mut(node).unwrap()[at];
+                    said.notes.clear();
+                    said.category = Category::Retryable;
+                    said.retry_after = None;
+                });
+            }
         }
+    }
+    for gate in script.reactions.keys() {
+        let mut copy = script.clone();
+        copy.reactions.remove(gate);
+        cases.push((graph.clone(), copy));
     }
     cases
 }

@@ -303,7 +303,7 @@ impl Trace {
             Step::Start(name) => name.strip_suffix("/1"),
             _ => None,
         });
-        first.map(|name| node_of(name)).collect()
+        first.map(node_of).collect()
     }
 
     /// Replaces bounds of delays by the delays of another trace that are within them.

@@ -3,17 +3,26 @@
 use serde_json::{Value, json};
 
 use super::{LABELS, chance, condition, json_value};
-use crate::description::Attributes;
+use crate::description::{Attributes, Graph};
 use crate::random::Random;
 
 const POLICIES: &[&str] = &["none", "standard", "aggressive", "linear", "patient"];
 
+/// What a graph is for.
+#[derive(Clone, Copy)]
+pub(super) struct Mood {
+    /// It is of the station dialect.
+    pub(super) first_match: bool,
+    /// It has many goal gates, and goes on after failures, so that runs come to the exit with unsatisfied ones.
+    pub(super) gated: bool,
+}
+
 /// The attributes of a graph. Targets are for whoever knows the nodes.
-pub(super) fn of_graph(random: &mut Random, first_match: bool) -> Attributes {
+pub(super) fn of_graph(random: &mut Random, mood: Mood) -> Attributes {
     let mut attributes = Attributes::new();
     let all = &mut attributes;
     let mut set = |key: &str, value: &str| all.insert(key.to_owned(), value.to_owned());
-    if first_match {
+    if mood.first_match {
         set("routing", "first_match");
     }
     // The default of a thousand visits is right for users, and slow for ten thousand cases.
@@ -29,7 +38,10 @@ pub(super) fn of_graph(random: &mut Random, first_match: bool) -> Attributes {
         "failure_breaker",
         word(&["0", "0", "1", "2", "4"]),
     );
-    chance(random, 10, all, "on_failure", word(&["route", "fail"]));
+    match mood.gated {
+        true => chance(random, 80, all, "on_failure", word(&["route"])),
+        false => chance(random, 10, all, "on_failure", word(&["route", "fail"])),
+    }
     chance(random, 30, all, "goal", word(&["ship", "mend all"]));
     chance(random, 70, all, "max_goal_gate_reroutes", number(0, 3));
     let retries = *random.pick(&["default_max_retries", "default_max_retry"]);
@@ -72,7 +84,7 @@ fn retry_policy(random: &mut Random, attributes: &mut Attributes, percent: usize
 }
 
 /// What any node may say; its kind is for others to choose.
-pub(super) fn of_node(random: &mut Random, targets: &[String]) -> Attributes {
+pub(super) fn of_node(random: &mut Random, mood: Mood, targets: &[String]) -> Attributes {
     let mut attributes = Attributes::new();
     let all = &mut attributes;
     let target = |random: &mut Random| match random.chance(10) {
@@ -93,8 +105,9 @@ pub(super) fn of_node(random: &mut Random, targets: &[String]) -> Attributes {
         random.between(0, 3).to_string()
     });
     retry_policy(random, all, 7);
-    chance(random, 12, all, "allow_partial", |_| "true".to_owned());
-    chance(random, 12, all, "goal_gate", |random| {
+    chance(random, 18, all, "allow_partial", |_| "true".to_owned());
+    let gates = if mood.gated { 40 } else { 8 };
+    chance(random, gates, all, "goal_gate", |random| {
         random.pick(&["true", "true", "false"]).to_string()
     });
     attributes
@@ -135,8 +148,18 @@ pub(super) fn kind(random: &mut Random, attributes: &mut Attributes) {
     chance(random, 20, attributes, "outcomes", |_| "needs_work".to_owned());
 }
 
+/// The targets that a graph names for all of its nodes.
+pub(super) fn targets(random: &mut Random, mood: Mood, graph: &mut Graph, nodes: &[String]) {
+    let (first, second) = if mood.gated { (50, 30) } else { (10, 10) };
+    for (name, percent) in [("retry_target", first), ("fallback_retry_target", second)] {
+        chance(random, percent, &mut graph.attributes, name, |random| {
+            random.pick(nodes).clone()
+        });
+    }
+}
+
 /// The attributes of an edge; a free one has no condition.
-pub(super) fn of_edge(random: &mut Random, first_match: bool, free: bool) -> Attributes {
+pub(super) fn of_edge(random: &mut Random, mood: Mood, free: bool) -> Attributes {
     let mut attributes = Attributes::new();
     let mut set = |key: &str, value: String| attributes.insert(key.to_owned(), value);
     if random.chance(30) {
@@ -148,7 +171,7 @@ pub(super) fn of_edge(random: &mut Random, first_match: bool, free: bool) -> Att
     if random.chance(3) {
         set("loop_restart", "true".to_owned());
     }
-    if first_match {
+    if mood.first_match {
         if random.chance(70) && !free {
             match random.below(8) {
                 0 => set("condition_type", "always".to_owned()),

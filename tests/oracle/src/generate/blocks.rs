@@ -1,21 +1,25 @@
 //! Graphs with parallel blocks, whose brackets are known because they are drawn here.
 
-use super::{IDS, attributes, chance, ends, gates};
+use super::attributes::{self, Mood};
+use super::{IDS, chance, ends, gates};
 use crate::description::{Attributes, Edge, Graph, Node};
 use crate::random::Random;
 
 /// A graph with at least one parallel block.
 pub(super) fn graph(random: &mut Random) -> Graph {
-    let first_match = random.chance(15);
+    let mood = Mood {
+        first_match: random.chance(15),
+        gated: random.chance(25),
+    };
     let [start, exit] = ends(random);
     let mut drawing = Drawing {
         graph: Graph {
-            attributes: attributes::of_graph(random, first_match),
+            attributes: attributes::of_graph(random, mood),
             ..Graph::default()
         },
         ids: IDS.iter().map(|id| (*id).to_owned()).collect(),
         random,
-        first_match,
+        mood,
         exit: exit.id.clone(),
         free: true,
         in_fan_in: false,
@@ -34,11 +38,7 @@ pub(super) fn graph(random: &mut Random) -> Graph {
         graph.edges.swap(at, random.below(at + 1));
     }
     let names: Vec<String> = graph.nodes.iter().map(|node| node.id.clone()).collect();
-    for (name, percent) in [("retry_target", 15), ("fallback_retry_target", 10)] {
-        chance(random, percent, &mut graph.attributes, name, |random| {
-            random.pick(&names).clone()
-        });
-    }
+    attributes::targets(random, mood, &mut graph, &names);
     gates::choices(random, &mut graph);
     graph
 }
@@ -48,7 +48,7 @@ struct Drawing<'r> {
     random: &'r mut Random,
     graph: Graph,
     ids: Vec<String>,
-    first_match: bool,
+    mood: Mood,
     exit: String,
     /// Whether all blocks around end at a fan-in: then the way there need not be the only way on.
     free: bool,
@@ -76,7 +76,7 @@ impl Drawing<'_> {
     }
 
     fn edge(&mut self, from: &str, to: &str, free: bool) {
-        let attributes = attributes::of_edge(self.random, self.first_match, free);
+        let attributes = attributes::of_edge(self.random, self.mood, free);
         self.graph.edges.push(Edge {
             from: from.to_owned(),
             to: to.to_owned(),
@@ -103,12 +103,13 @@ impl Drawing<'_> {
             let is_block = match depth {
                 0 => at == block || self.random.chance(15),
                 1 => self.graph.nodes.len() < 24 && self.random.chance(28),
+                2 => self.graph.nodes.len() < 16 && self.random.chance(20),
                 _ => false,
             };
             let unit = match is_block {
                 true => self.block(to, depth, at + 1 == count, &targets),
                 false => {
-                    let mut own = attributes::of_node(self.random, &targets);
+                    let mut own = attributes::of_node(self.random, self.mood, &targets);
                     attributes::kind(self.random, &mut own);
                     let id = self.node(own);
                     Unit {
@@ -138,9 +139,9 @@ impl Drawing<'_> {
                 let other = self.random.pick(&others).clone();
                 self.edge(&last, &other, false);
             }
-            if self.free && self.random.chance(8) {
+            if self.free && self.random.chance(12) {
                 let mut own = Attributes::new();
-                chance(self.random, 80, &mut own, "end", |random| {
+                chance(self.random, 70, &mut own, "end", |random| {
                     random.pick(&["fail", "success", "success"]).to_string()
                 });
                 let leaf = self.node(own);
@@ -152,7 +153,7 @@ impl Drawing<'_> {
 
     /// A fan-out with its branches and their join.
     fn block(&mut self, to: &str, depth: usize, is_last: bool, targets: &[String]) -> Unit {
-        let mut own = attributes::of_node(self.random, targets);
+        let mut own = attributes::of_node(self.random, self.mood, targets);
         // A whole block takes long.
         own.remove("retry_policy");
         own.remove("backoff_policy");
@@ -171,14 +172,15 @@ impl Drawing<'_> {
         self.free = outer && self.is_fan_in(&join);
         self.in_fan_in |= self.is_fan_in(&join);
         self.graph.joins.insert(fan_out.clone(), join.clone());
-        let around = [targets, &[fan_out.clone()]].concat();
+        let around = [targets, std::slice::from_ref(&fan_out)].concat();
         let mut firsts: Vec<String> = Vec::new();
         // Without a fan-in of its own the join is where ways first meet, so that there must be two.
         let least = match self.is_fan_in(&join) && !shared && self.random.chance(40) {
             true => 1,
             false => 2,
         };
-        let may_share = std::mem::replace(&mut self.may_share, least == 2);
+        // With a fan-in further out it would be open which of the two is shared.
+        let may_share = std::mem::replace(&mut self.may_share, least == 2 && !in_fan_in);
         let count = self.random.between(least, 4);
         for at in 0..count {
             let first = match self.random.weighted(&[82, 9, 9]) {
@@ -186,7 +188,7 @@ impl Drawing<'_> {
                 2 if at >= least => self.random.pick(&firsts).clone(),
                 _ => self.segment(&join, depth + 1, &around),
             };
-            let always = self.random.chance(80);
+            let always = self.random.chance(70);
             self.branch(&fan_out, &first, always);
             firsts.push(first);
         }
@@ -252,14 +254,14 @@ impl Drawing<'_> {
         if self.random.chance(60) {
             set("max_parallel", &self.random.between(1, 3).to_string());
         }
-        if self.random.chance(15) {
+        if self.random.chance(7) {
             set("timeout", self.random.pick::<&str>(&["250ms", "2s", "1m"]));
         }
     }
 
     /// A node where branches come together. Within a block that ends at a fan-in only another fan-in comes first.
     fn join(&mut self, targets: &[String]) -> String {
-        let mut own = attributes::of_node(self.random, targets);
+        let mut own = attributes::of_node(self.random, self.mood, targets);
         let others = if self.in_fan_in { 0 } else { 20 };
         match self.random.weighted(&[50, 10, others, others]) {
             0 => {

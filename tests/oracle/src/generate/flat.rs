@@ -1,14 +1,18 @@
 //! Graphs without parallel blocks: any edges at all, as long as every node can be reached.
 
-use super::{IDS, attributes, chance, ends, gates};
+use super::attributes::{self, Mood};
+use super::{IDS, chance, ends, gates};
 use crate::description::{Edge, Graph, Node};
 use crate::random::Random;
 
 /// A graph whose nodes can all be reached.
 pub(super) fn graph(random: &mut Random) -> Graph {
-    let first_match = random.chance(30);
+    let mood = Mood {
+        first_match: random.chance(30),
+        gated: random.chance(25),
+    };
     let mut graph = Graph {
-        attributes: attributes::of_graph(random, first_match),
+        attributes: attributes::of_graph(random, mood),
         ..Graph::default()
     };
     let [start, exit] = ends(random);
@@ -18,17 +22,19 @@ pub(super) fn graph(random: &mut Random) -> Graph {
         .map(|_| ids.remove(random.below(ids.len())).to_owned())
         .collect();
     // Ends by intent are leaves; the first node never is one, so that something leads on.
-    let leaves: Vec<bool> = (0..middle).map(|at| at > 0 && random.chance(10)).collect();
+    let share = if mood.gated { 25 } else { 10 };
+    let leaves: Vec<bool> = (0..middle).map(|at| at > 0 && random.chance(share)).collect();
     let mut anywhere = names.clone();
     if random.chance(20) {
         anywhere.extend([start.id.clone(), exit.id.clone()]);
     }
     for (id, is_leaf) in names.iter().zip(&leaves) {
-        let mut own = attributes::of_node(random, &anywhere);
+        let mut own = attributes::of_node(random, mood, &anywhere);
         attributes::kind(random, &mut own);
         if *is_leaf {
             chance(random, 75, &mut own, "end", |random| {
-                ["fail", "fail", "success"][random.below(3)].to_owned()
+                let fails = !mood.gated && random.chance(70);
+                if fails { "fail" } else { "success" }.to_owned()
             });
         }
         graph.nodes.push(Node {
@@ -36,11 +42,7 @@ pub(super) fn graph(random: &mut Random) -> Graph {
             attributes: own,
         });
     }
-    for (name, percent) in [("retry_target", 12), ("fallback_retry_target", 12)] {
-        chance(random, percent, &mut graph.attributes, name, |random| {
-            random.pick(&anywhere).clone()
-        });
-    }
+    attributes::targets(random, mood, &mut graph, &anywhere);
     let mut pairs: Vec<(String, String)> = Vec::new();
     // A tree from the start reaches everything.
     for at in 0..middle {
@@ -74,7 +76,7 @@ pub(super) fn graph(random: &mut Random) -> Graph {
     for (from, to) in pairs {
         // The start always succeeds; a condition on its only edge would end most runs at once.
         let free = from == start.id && random.chance(80);
-        let attributes = attributes::of_edge(random, first_match, free);
+        let attributes = attributes::of_edge(random, mood, free);
         graph.edges.push(Edge { from, to, attributes });
     }
     graph.nodes.extend([start, exit]);

@@ -34,7 +34,7 @@ fn is_gate(attributes: &Attributes) -> bool {
 }
 
 fn reaction(random: &mut Random, graph: &Graph, gate: &str) -> Reaction {
-    match random.weighted(&[60, 8, 25, 3]) {
+    match random.weighted(&[60, 8, 25, 5]) {
         1 => return Reaction::Skip,
         2 => return Reaction::Silence,
         3 => return Reaction::Nobody,
@@ -86,7 +86,7 @@ fn said(random: &mut Random, graph: &Graph, failing: usize) -> ScriptedOutcome {
     }
     if word == "fail" || word == "retry" {
         said.reason = random.pick(REASONS).to_string();
-        said.category = match random.weighted(&[82, 15, 3]) {
+        said.category = match random.weighted(&[77, 20, 3]) {
             0 => Category::Retryable,
             1 => Category::Terminal,
             _ => Category::Pipeline,
