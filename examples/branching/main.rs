@@ -9,3 +9,6 @@ orchestra::pipeline! {
 }
 
 orchestra::main!(branching);
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
-//! A person decides: publish, shorten, discard, or say in their own words what to add.
+//! A person decides: publish, shorten, add a sentence in their own words, discard.
 //!
 //! `cargo run -p human_gate -- run human_gate` writes an announcement and asks what to do with it. A key such as `P`
-//! answers, and so do the label and the node that it leads to; any other text is taken as a sentence to add, because
-//! one edge of the gate says `freeform=true`. After five minutes the gate's default is taken: the announcement is
-//! discarded. Silence never publishes.
+//! answers, and so do the label and the node that it leads to; anything else is asked again. The second gate takes any
+//! text, because one of its edges says `freeform=true`. When nobody answers for five minutes the default of the gate is
+//! taken, by which the announcement is discarded: silence never publishes.
 //!
 //! Without a terminal the answers come from the command line or from a pipe; where nobody can be asked, the program
 //! leaves with exit code 5 and names the gate.

@@ -1,4 +1,4 @@
-//! The gate, answered by tests; what comes before and behind it is the program's own.
+//! The gates, answered by tests; what comes before and behind it is the program's own.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use orchestra::Answer;
 use orchestra::testkit::{Simulation, SimulationRun};
 
 use super::Desk;
-use super::human_gate::{self, Node, choices::Review};
+use super::human_gate::{self, Node, choices::Review, choices::Wording};
 
 fn desk() -> Simulation<Node> {
     human_gate::simulate().handlers(Desk)
@@ -34,28 +34,44 @@ fn what_is_approved_is_published() {
 fn a_gate_is_asked_again_after_each_change() {
     let run = desk()
         .answer(Node::Review, Review::Shorten)
-        .answer(Node::Review, "Mind the gap.")
+        .answer(Node::Review, Review::AddASentence)
+        .answer(Node::Wording, "Mind the gap.")
         .answer(Node::Review, "shorten")
         .answer(Node::Review, "p")
         .run();
     run.assert_success();
     assert_eq!(run.taken(Node::Review, Node::Shorten), 2);
-    assert_eq!(run.taken(Node::Review, Node::Amend), 1);
+    assert_eq!(run.taken(Node::Wording, Node::Amend), 1);
     assert_eq!(sentences(&run), 2);
 }
 
 #[test]
-fn a_key_a_label_and_a_target_mean_the_same_and_anything_else_is_a_text() {
+fn a_key_a_label_and_a_target_mean_the_same_and_nothing_else_does() {
     for answer in ["D", "d", "Discard", "[D] discard", "discard"] {
         let run = desk().answer(Node::Review, answer).run();
         assert_eq!(run.taken(Node::Review, Node::Discard), 1, "{answer}");
     }
-    let run = desk()
-        .answer(Node::Review, "X")
-        .answer(Node::Review, Review::Publish)
-        .run();
-    assert_eq!(run.context().text("human.gate.text"), "X");
+    let error = desk().answer(Node::Review, "X").try_run().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the gate `review` has no choice `X`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_gate_with_a_free_edge_takes_any_text_that_is_no_choice() {
+    let adding = || {
+        let simulation = desk().answer(Node::Review, Review::AddASentence);
+        simulation.answer(Node::Review, Review::Publish)
+    };
+    let run = adding().answer(Node::Wording, "Back to the roots.").run();
+    assert_eq!(run.context().text("human.gate.text"), "Back to the roots.");
     assert_eq!(sentences(&run), 4);
+    let run = adding().answer(Node::Wording, Wording::Back).run();
+    assert_eq!(run.taken(Node::Wording, Node::Review), 1);
+    assert_eq!(sentences(&run), 3);
 }
 
 #[test]

@@ -68,3 +68,6 @@ orchestra::pipeline! {
 }
 
 orchestra::main!(release_check);
+
+#[cfg(test)]
+mod tests;

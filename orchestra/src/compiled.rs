@@ -186,11 +186,12 @@ impl<N: Copy> Choice<N> {
 
     /// The place of the choice that a text names, by what the gate's question accepts. Used by generated code.
     #[doc(hidden)]
-    pub fn named<'c>(choices: impl Iterator<Item = &'c Choice<N>>, text: &str) -> Result<usize, AnswerRefused>
+    pub fn named(choices: &[Choice<N>], text: &str) -> Result<usize, AnswerRefused>
     where
-        N: fmt::Display + 'c,
+        N: fmt::Display,
     {
         let options: Vec<QuestionOption> = choices
+            .iter()
             .map(|choice| {
                 let mut option = QuestionOption::new(choice.key, choice.label);
                 option.to = Some(choice.target.to_string());

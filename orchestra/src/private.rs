@@ -610,6 +610,8 @@ macro_rules! __gate {
         impl $gate {
             /// All answers, in the order of the file.
             pub const ALL: &'static [$gate] = &[$($gate::$answer),+];
+            const __CHOICES: &'static [$crate::Choice<super::Node>] =
+                &[$($crate::Choice::new($label, $key, super::Node::$target)),+];
         }
         impl ::core::clone::Clone for $gate {
             fn clone(&self) -> $gate {
@@ -620,9 +622,7 @@ macro_rules! __gate {
         impl ::core::ops::Deref for $gate {
             type Target = $crate::Choice<super::Node>;
             fn deref(&self) -> &$crate::Choice<super::Node> {
-                static CHOICES: &[$crate::Choice<super::Node>] =
-                    &[$($crate::Choice::new($label, $key, super::Node::$target)),+];
-                &CHOICES[*self as usize]
+                &$gate::__CHOICES[*self as usize]
             }
         }
         impl ::core::convert::From<$gate> for $crate::Answer {
@@ -633,8 +633,7 @@ macro_rules! __gate {
         impl ::core::str::FromStr for $gate {
             type Err = $crate::AnswerRefused;
             fn from_str(text: &str) -> ::core::result::Result<$gate, $crate::AnswerRefused> {
-                let choices = $gate::ALL.iter().map(|choice| &**choice);
-                $crate::Choice::named(choices, text).map(|at| $gate::ALL[at])
+                $crate::Choice::named($gate::__CHOICES, text).map(|at| $gate::ALL[at])
             }
         }
     };

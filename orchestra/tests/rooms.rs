@@ -40,6 +40,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "orchestra-engine",
         &[
             "futures-core",
+            "futures-util",
             "libc",
             "orchestra-core",
             "orchestra-graph",
@@ -56,14 +57,26 @@ const ROOMS: &[(&str, &[&str])] = &[
         "orchestra-picture",
         &["ascii-dag", "dagre", "orchestra-graph", "thiserror"],
     ),
+    (
+        "orchestra-testkit",
+        &[
+            "orchestra-engine",
+            "orchestra-graph",
+            "serde",
+            "serde-saphyr",
+            "serde_json",
+            "thiserror",
+            "tokio",
+        ],
+    ),
 ];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The direct dependencies of each package of the workspace, without those of its tests.
-fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+/// The packages of the workspace, as cargo knows them.
+fn packages() -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -71,9 +84,13 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .output()
         .unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The direct dependencies of each package of the workspace, without those of its tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let packages = metadata["packages"].as_array().unwrap();
-    packages
+    packages()
         .iter()
         .map(|package| {
             let all = package["dependencies"].as_array().unwrap().iter();
@@ -97,6 +114,28 @@ fn no_room_knows_more_than_it_may() {
             .collect();
         assert!(beyond.is_empty(), "{room} may not depend on {beyond:?}");
     }
+}
+
+#[test]
+fn the_fake_clock_stays_in_tests() {
+    let mut users = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let features = dependency["features"].as_array().unwrap();
+            let asks = |feature: &str| features.iter().any(|known| known == feature);
+            let paused = match dependency["name"].as_str().unwrap() {
+                "tokio" => asks("test-util"),
+                "orchestra-testkit" => asks("simulation") || dependency["uses_default_features"] == true,
+                _ => false,
+            };
+            // Programs that ask for the facade's `testkit` do so by an optional dependency.
+            if paused && dependency["kind"].is_null() && dependency["optional"] == false {
+                users.push(name.to_owned());
+            }
+        }
+    }
+    assert!(users.is_empty(), "tokio's test mode is built into {users:?}");
 }
 
 #[test]

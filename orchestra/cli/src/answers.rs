@@ -97,16 +97,43 @@ fn choices(question: &Question) -> String {
     choices.join(", ")
 }
 
-/// How a gate that nobody was there to answer can be answered.
+/// How a gate that nobody was there to answer can be answered. It may be one of a pipeline that the node runs.
 pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
-    let Some(question) = gate_question(pipeline, node) else {
-        return format!("run it where somebody can be asked, or answer with `--answer {node}=CHOICE`");
+    let automatic = "or approve everything with `--auto-approve`";
+    let waiting: Vec<Question> = match gate_question(pipeline, node) {
+        Some(question) => vec![question],
+        None => gates_within(pipeline, node),
+    };
+    let [question] = &waiting[..] else {
+        let gates: Vec<&str> = waiting.iter().map(|question| question.node.as_str()).collect();
+        let gates = match gates.is_empty() {
+            true => String::new(),
+            false => format!(" (of {})", gates.join(", ")),
+        };
+        return format!("answer it with `--answer GATE=CHOICE`{gates}, {automatic}");
     };
     let fixed = question.options.iter().find(|option| !option.freeform);
     let example = fixed.map_or("TEXT", |option| option.key.as_str());
-    let of = match choices(&question) {
+    let of = match choices(question) {
         choices if choices.is_empty() => String::new(),
         choices => format!(" (of {choices})"),
     };
-    format!("answer it with `--answer {node}={example}`{of}, or approve everything with `--auto-approve`")
+    let gate = &question.node;
+    format!("answer it with `--answer {gate}={example}`{of}, {automatic}")
+}
+
+/// The questions of the pipeline that a node runs, each gate once.
+fn gates_within(pipeline: &Pipeline, node: &str) -> Vec<Question> {
+    let row = pipeline
+        .find(node)
+        .and_then(|index| pipeline.nodes.get(index.at()));
+    let mut questions: Vec<Question> = Vec::new();
+    if let Some(child) = row.and_then(|row| pipeline.child(row)) {
+        let family = child.pipeline.family();
+        for row in family.iter().flat_map(|pipeline| pipeline.nodes.iter()) {
+            let question = gate_question(&child.pipeline, &row.id);
+            questions.extend(question.filter(|new| questions.iter().all(|known| known.node != new.node)));
+        }
+    }
+    questions
 }

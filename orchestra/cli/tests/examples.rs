@@ -5,8 +5,11 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use orchestra_example_tests::pipelines;
+use serde_json::Value;
 use support::{Done, Place};
 
 fn examples() -> &'static Path {
@@ -67,22 +70,81 @@ fn a_broken_test_takes_the_failure_path_and_says_so() {
 #[test]
 fn every_example_is_sound_and_canonical() {
     let place = Place::new();
-    let mut files = Vec::new();
-    for example in std::fs::read_dir(examples()).unwrap() {
-        for file in std::fs::read_dir(example.unwrap().path()).unwrap() {
-            let path = file.unwrap().path();
-            if path.extension().is_some_and(|ending| ending == "dot") {
-                files.push(path.to_str().unwrap().to_owned());
+    let pipelines = pipelines();
+    let files: Vec<&str> = pipelines
+        .iter()
+        .map(|pipeline| pipeline.file.to_str().unwrap())
+        .collect();
+    assert!(files.len() >= 9, "{files:?}");
+    place
+        .call(&[&["check", "--deny", "warnings"], &files[..]].concat())
+        .exits(0);
+    place.call(&[&["fmt", "--check"], &files[..]].concat()).exits(0);
+}
+
+/// How often each edge was taken in a simulation, by what the program says of it.
+fn taken(simulated: &Done) -> BTreeMap<String, u64> {
+    let coverage = simulated.objects().into_iter();
+    let mut coverage = coverage.filter(|object| object["schema"] == "orchestra.coverage/1");
+    let coverage = coverage.next().unwrap();
+    let transitions = coverage["transitions"].as_array().unwrap();
+    let edge = |edge: &Value| {
+        let name = format!("{} -> {} at {}", edge["from"], edge["to"], edge["line"]);
+        (name, edge["count"].as_u64().unwrap())
+    };
+    transitions.iter().map(edge).collect()
+}
+
+#[test]
+fn simulations_by_script_drive_every_example_down_each_of_its_edges() {
+    let place = Place::new();
+    for pipeline in pipelines() {
+        let file = pipeline.file.to_str().unwrap();
+        let mut edges: BTreeMap<String, u64> = BTreeMap::new();
+        for script in &pipeline.scripts {
+            let script = script.to_str().unwrap();
+            let run = place.call(&["run", file, "--simulate", script, "--json"]);
+            assert!(matches!(run.code, 0 | 1), "{script}: {}", run.stderr);
+            for (edge, count) in taken(&run) {
+                *edges.entry(edge).or_default() += count;
             }
         }
+        let untaken: Vec<&String> = edges
+            .iter()
+            .filter(|edge| *edge.1 == 0)
+            .map(|edge| edge.0)
+            .collect();
+        assert!(!edges.is_empty() && untaken.is_empty(), "{file}: {untaken:?}");
     }
-    assert!(files.len() >= 3, "{files:?}");
-    let mut args = vec!["check", "--deny", "warnings"];
-    args.extend(files.iter().map(String::as_str));
-    place.call(&args).exits(0);
-    let mut args = vec!["fmt", "--check"];
-    args.extend(files.iter().map(String::as_str));
-    place.call(&args).exits(0);
+}
+
+#[test]
+fn the_edges_that_a_simulation_took_are_printed() {
+    let place = Place::new();
+    let pipelines = pipelines();
+    let branching = pipelines
+        .iter()
+        .find(|pipeline| pipeline.name == "branching")
+        .unwrap();
+    let (file, script) = (
+        branching.file.to_str().unwrap(),
+        branching.scripts[0].to_str().unwrap(),
+    );
+    let half = place.call(&["run", file, "--simulate", script]).exits(0);
+    let line = "edges: 4 of 6 taken (67 %), not taken: readable -> proofread \"Yes\", proofread -> exit\n";
+    assert!(half.stderr.contains(line), "{}", half.stderr);
+    let hello = pipelines
+        .iter()
+        .find(|pipeline| pipeline.name == "hello")
+        .unwrap();
+    let whole = place
+        .call(&["run", hello.file.to_str().unwrap(), "--simulate"])
+        .exits(0);
+    assert!(
+        whole.stderr.contains("edges: 3 of 3 taken (100 %)\n"),
+        "{}",
+        whole.stderr
+    );
 }
 
 #[test]

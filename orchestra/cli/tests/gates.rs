@@ -446,3 +446,21 @@ fn a_gate_of_a_child_is_answered_like_one_of_the_pipeline() {
         wrong.stderr
     );
 }
+
+#[test]
+fn a_child_that_waits_for_a_person_pauses_the_run_and_names_its_gate() {
+    let place = place("");
+    place.write(
+        "p.dot",
+        r#"digraph p { start -> sub -> exit; sub [shape=folder, label="Ship", subpipeline.file="g.dot"] }"#,
+    );
+    let run = place.call(&["run", "p.dot"]).exits(5);
+    assert_eq!(run.stdout, "paused: start\n");
+    for part in [
+        "the gate `approve` waits",
+        "`--answer approve=Y` (of [Y] Yes, ship, [N] No)",
+    ] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+    place.call(&["run", "p.dot", "--answer", "approve=Y"]).exits(0);
+}

@@ -51,6 +51,8 @@ pub(crate) fn write(module: &Module<'_>) -> String {
 /// The variant of each node.
 fn variants(pipeline: &Pipeline) -> Vec<String> {
     let mut taken = Taken::default();
+    // The list of all has this name.
+    taken.claim("ALL".to_owned());
     pipeline
         .nodes
         .iter()
@@ -139,6 +141,7 @@ fn gates(code: &mut Code, pipeline: &Pipeline, variants: &[String]) {
     for at in gates {
         let stage = pipeline.stage(NodeIndex(at as u32));
         let mut taken = Taken::default();
+        taken.claim("ALL".to_owned());
         let answers: Vec<Answer> = choices(pipeline, NodeIndex(at as u32))
             .into_iter()
             .map(|choice| Answer {

@@ -516,6 +516,10 @@ async fn a_simulated_manager_runs_its_child_simulated_unless_it_is_scripted_itse
     );
     let (result, _) = simulated(Script::new(), alone).await;
     assert!(result.is_success());
+    let manual =
+        pipeline("digraph { start -> watch -> exit; watch [shape=house, \"stack.child_autostart\"=false] }");
+    let (result, _) = simulated(Script::new(), manual).await;
+    assert!(result.is_success());
     let script = Script::new().outcomes("biuld", [Outcome::success()]);
     let (engine, _) = engine(Engine::builder().simulate(script));
     let error = engine

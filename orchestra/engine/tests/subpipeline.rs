@@ -512,3 +512,24 @@ async fn a_simulated_stage_runs_its_child_simulated_unless_it_is_scripted_itself
     );
     assert_eq!(*seen.lock().unwrap(), 0, "nothing was executed");
 }
+
+#[tokio::test]
+async fn a_stage_that_is_merely_dropped_ends_its_child_too() {
+    // A simulated stage is not asked to end itself: its future is dropped.
+    let (engine, heard) = engine(Engine::builder().simulate(Script::new()));
+    let start = engine.start_loaded(parent("label=Part", pipeline(GATE)), Acts::new());
+    let run = start.run_id("one").await.unwrap();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    run.cancel("enough");
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Cancelled);
+    let ended = async {
+        while lines(&heard, "one-part-1", short).last().map(String::as_str) != Some("PipelineCancelled") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended)
+        .await
+        .unwrap();
+}

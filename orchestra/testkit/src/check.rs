@@ -4,7 +4,7 @@ use orchestra_engine::{Answer, Outcome, Question, Reply, Script, Status, answer_
 use orchestra_graph::condition::OUTCOME_WORDS;
 use orchestra_graph::{Known, NodeIndex, Pipeline, Role, Stage, did_you_mean, kind, label_text};
 
-use crate::error::ScriptError;
+use crate::error::{PARALLEL_BLOCK, ScriptError};
 
 /// How many names a message lists.
 const LISTED: usize = 20;
@@ -159,7 +159,7 @@ fn decided_by_the_core(stage: Stage<'_>) -> Option<&'static str> {
         Role::Start if stage.kind() == kind::START => Some("the start"),
         Role::Exit if stage.kind() == kind::EXIT => Some("the exit"),
         Role::Routing => Some("a routing node"),
-        _ if stage.row().fan_out.is_some() => Some("a parallel block"),
+        _ if stage.row().fan_out.is_some() => Some(PARALLEL_BLOCK),
         _ => None,
     }
 }

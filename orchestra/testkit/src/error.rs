@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// What a node is whose branches say how it ends.
+pub(crate) const PARALLEL_BLOCK: &str = "a parallel block";
+
 /// A script that cannot be read, or that does not fit its pipeline.
 ///
 /// ```
@@ -119,6 +122,9 @@ impl ScriptError {
             | ScriptError::UnknownOutcome { help, .. }
             | ScriptError::NoGate { help, .. }
             | ScriptError::UnknownChoice { help, .. } => Some(help.clone()),
+            ScriptError::NoOutcome { role, .. } if *role == PARALLEL_BLOCK => {
+                Some("say how the stages of its branches end; its own end follows from that".to_owned())
+            }
             ScriptError::NoOutcome { .. } => {
                 Some("say how the stage before it ends; its edges follow from that".to_owned())
             }

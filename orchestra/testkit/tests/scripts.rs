@@ -1,5 +1,5 @@
 //! Scripts in YAML.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
 

@@ -70,6 +70,26 @@ fn answers_are_given_in_turn_and_the_last_again_and_again() {
 }
 
 #[test]
+fn a_choice_of_that_name_comes_before_the_meaning_of_a_word() {
+    let graph = r#"digraph {
+        start -> ask
+        ask [shape=hexagon]
+        ask -> again [label="Retry"]
+        ask -> exit  [label="Fail"]
+        again [prompt=Again]
+        again -> ask
+    }"#;
+    let run = Simulation::load(graph)
+        .unwrap()
+        .outcome("ask", ["retry", "fail"])
+        .run();
+    run.assert_success()
+        .assert_path(["start", "ask", "again", "ask", "exit"]);
+    let skipped = Simulation::load(graph).unwrap().outcome("ask", ["skipped"]).run();
+    skipped.assert_failure("stage_failed");
+}
+
+#[test]
 fn a_question_may_be_left_to_an_interviewer() {
     let queue = QueueInterviewer::new().answers_for("review", ["Mend", "Ship"]);
     let run = release().interviewer(queue.clone()).run();
@@ -405,4 +425,16 @@ fn branches_are_told_by_their_names() {
     ] {
         assert!(story.contains(line), "{line}\n{story}");
     }
+}
+
+#[test]
+fn a_parallel_block_ends_as_its_branches_do() {
+    let text = "digraph { start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
+        a [prompt=A]; b [prompt=B]; join [shape=tripleoctagon]; join -> exit }";
+    let error = Simulation::load(text).unwrap().outcome("fan", ["fail"]).try_run();
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`fan` has no outcome of its own, because it is a parallel block; say how the stages of its branches end; its \
+         own end follows from that"
+    );
 }

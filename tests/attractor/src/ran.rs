@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use orchestra::{Binding, Builtin, Engine, EngineBuilder, EventKind, RunEvent, RunResult, StartBuilder};
 
-use crate::{Model, pipeline};
+use crate::{Model, Ticks, pipeline};
 
 /// The events of an engine, as they come.
 #[derive(Clone, Debug, Default)]
@@ -48,12 +48,13 @@ pub async fn run_both(compiled: impl Binding<Builtin>, model: &Model) -> Ran {
     run_both_on(compiled, models.map(|model| Engine::builder().backend(model))).await
 }
 
-/// The same, on an engine for the text and one for the compiled pipeline.
+/// The same, on an engine for the text and one for the compiled pipeline. Only waits take time, so that durations are
+/// the same too.
 pub async fn run_both_on(compiled: impl Binding<Builtin>, [first, second]: [EngineBuilder; 2]) -> Ran {
     let text = compiled.pipeline().source.clone();
-    let (engine, heard) = listening(first);
+    let (engine, heard) = listening(first.clock(Ticks::default()));
     let of_text = heard.end(engine.start_loaded(pipeline(&text), ()).seed(7)).await;
-    let (engine, heard) = listening(second);
+    let (engine, heard) = listening(second.clock(Ticks::default()));
     let ran = heard.end(engine.start(compiled, ()).seed(7)).await;
     assert_eq!(ran.told(), of_text.told(), "{text}");
     assert_eq!(ran.result.failure, of_text.result.failure, "{text}");

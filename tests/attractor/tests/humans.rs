@@ -1,6 +1,8 @@
 //! Attractor 11.8: people in the loop. What the console does is shown by the program itself, in
 //! `orchestra/cli/tests/gates.rs`.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::sync::{Arc, Mutex};
 
 use orchestra::graph::Pipeline;

@@ -1,5 +1,7 @@
 //! Attractor 11.5: retries. Time is turned on by the waits alone, so each delay is exact.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use orchestra::prelude::*;
 use orchestra::{EventKind, RunEvent};
 use orchestra_attractor_tests::{Model, Ran, Ticks, listening, pipeline};

@@ -153,6 +153,88 @@ macro_rules! concat { () => { compile_error!(\"shadowed\") } }
     builds(&package, &format!("{bare}{}", program("::orchestra", None)));
 }
 
+/// What a program may do with simulations beside everything else.
+const SIMULATES: &str = r#"
+mod private {
+    FLOW::pipeline! { CRATE mod tiny = digraph tiny { start -> simulate -> exit; simulate [prompt=Simulate] }; }
+    pub(crate) fn simulation() -> FLOW::testkit::Simulation<tiny::Node> {
+        tiny::simulate().outcome(tiny::Node::Simulate, ["fail"])
+    }
+}
+
+pub fn simulation() -> FLOW::testkit::Simulation<pipelines::release::Node> {
+    let _ = private::simulation();
+    pipelines::release::simulate()
+        .outcome(pipelines::release::Node::Ship, ["shipped"])
+        .answer(pipelines::release::Node::Ask, pipelines::release::choices::Ask::Yes)
+}
+"#;
+
+/// A package whose crate has the feature `testkit`.
+fn with_testkit(name: &str, flow: &str) -> Package {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
+    package.manifest(&format!(
+        "{flow} = {{ package = \"orchestra\", path = {:?}, features = [\"testkit\"] }}",
+        Package::orchestra().display().to_string()
+    ));
+    package
+}
+
+fn simulating(flow: &str, given: Option<&str>) -> String {
+    let given_here = given.map_or_else(String::new, |path| format!("crate = {path};"));
+    let simulates = SIMULATES.replace("FLOW", flow).replace("CRATE", &given_here);
+    format!("{}{simulates}", program(flow, given))
+}
+
+#[test]
+fn every_form_of_the_crate_offers_simulations_where_the_feature_is_on() {
+    let package = with_testkit("simulated", "orchestra");
+    let bare = "#![no_implicit_prelude]\npub struct Simulation; pub mod testkit {}\n";
+    builds(&package, &format!("{bare}{}", simulating("::orchestra", None)));
+    let package = with_testkit("simulated_renamed", "flow");
+    builds(&package, &simulating("::flow", Some("flow")));
+    builds(
+        &package,
+        &format!(
+            "pub mod vendor {{ pub use flow; }}{}",
+            simulating("::flow", Some("crate::vendor::flow"))
+        ),
+    );
+}
+
+#[test]
+fn a_simulation_takes_no_node_of_another_pipeline() {
+    let package = with_testkit("simulated_wrong", "orchestra");
+    package.write(
+        "src/lib.rs",
+        "orchestra::pipeline! { pub mod a = digraph a { start -> exit }; }
+orchestra::pipeline! { pub mod b = digraph b { start -> exit }; }
+pub fn wrong() { let _ = a::simulate().outcome(b::Node::Start, [\"fail\"]); }
+pub fn text() { let _ = a::simulate().outcome(\"start\", [\"fail\"]); }
+pub fn number() { let _ = a::simulate().outcome(a::Node::Start, [1]); }
+",
+    );
+    let said = package.check();
+    assert!(!said.built);
+    said.about("`b::Node` is no node of this pipeline");
+    said.about("`&str` is no node of this pipeline");
+    said.about("is no outcome of a script");
+}
+
+#[test]
+fn without_the_feature_there_are_no_simulations() {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "not_simulated");
+    package.write(
+        "src/lib.rs",
+        "orchestra::pipeline! { pub mod a = digraph a { start -> exit }; }
+pub fn wrong() { a::simulate(); }
+",
+    );
+    let said = package.check();
+    assert!(!said.built);
+    said.about("cannot find function `simulate` in module `a`");
+}
+
 #[test]
 fn macros_may_stand_around_the_macros() {
     let package = Package::new(env!("CARGO_TARGET_TMPDIR"), "wrapped");

@@ -259,7 +259,8 @@ pub(crate) fn refuse(
     let there = child_of(settings, pipeline, registry, stage).is_some();
     let (code, message) = if !there && settings.script.is_none() {
         ("missing_child", missing(settings, pipeline, stage))
-    } else if stage.kind() == kind::MANAGER_LOOP && !autostarts(pipeline, stage) {
+    } else if stage.kind() == kind::MANAGER_LOOP && settings.script.is_none() && !autostarts(pipeline, stage)
+    {
         (
             "not_provided",
             format!(

@@ -6,17 +6,14 @@ use crate::ways::Ways;
 const PLAIN: u32 = u32::MAX;
 /// For a fan-out that is not settled: a branch that comes to it is inside of it.
 const OPEN: u32 = u32::MAX - 1;
-/// The end of a list.
-const NONE: u32 = u32::MAX;
 
 pub(super) struct Level {
     forward: Ways,
     backward: Ways,
     /// The join of each fan-out.
     join: Vec<u32>,
-    /// For each node the last settled fan-out that it joins, and for each fan-out the one settled before it.
-    joined: Vec<u32>,
-    earlier: Vec<u32>,
+    /// The fan-outs that each node joins, or once did.
+    joined: Vec<Vec<u32>>,
 }
 
 impl Level {
@@ -28,8 +25,7 @@ impl Level {
                 .iter()
                 .map(|open| if *open { OPEN } else { PLAIN })
                 .collect(),
-            joined: vec![NONE; fan_outs.len()],
-            earlier: vec![NONE; fan_outs.len()],
+            joined: vec![Vec::new(); fan_outs.len()],
         }
     }
 
@@ -46,7 +42,15 @@ impl Level {
     pub(super) fn settle(&mut self, at: u32, join: Option<u32>) {
         self.join[at as usize] = join.unwrap_or(PLAIN);
         if let Some(join) = join {
-            self.earlier[at as usize] = std::mem::replace(&mut self.joined[join as usize], at);
+            self.joined[join as usize].push(at);
+        }
+    }
+
+    /// The join of a fan-out, where it has one.
+    pub(super) fn join(&self, at: u32) -> Option<u32> {
+        match self.join[at as usize] {
+            PLAIN | OPEN => None,
+            join => Some(join),
         }
     }
 
@@ -90,11 +94,23 @@ impl Level {
             .chain(self.fan_outs_into(at))
     }
 
-    fn fan_outs_into(&self, at: u32) -> impl Iterator<Item = u32> {
-        let some = |at: u32| (at != NONE).then_some(at);
-        std::iter::successors(some(self.joined[at as usize]), move |at| {
-            some(self.earlier[*at as usize])
-        })
+    /// The fan-outs that a node joins.
+    pub(super) fn fan_outs_into(&self, at: u32) -> impl Iterator<Item = u32> {
+        let joined = self.joined[at as usize].iter().copied();
+        joined.filter(move |fan_out| self.join[*fan_out as usize] == at)
+    }
+
+    /// The nodes that lead to some others, but not to one more.
+    pub(super) fn lead_to(&self, some: impl Iterator<Item = u32>, not: Option<u32>) -> Vec<bool> {
+        let mut found = self.backward.walk(some.map(|at| at as usize));
+        if found.contains(&true) {
+            let others = self.backward.walk(not.map(|at| at as usize));
+            found
+                .iter_mut()
+                .zip(others)
+                .for_each(|(found, other)| *found &= !other);
+        }
+        found
     }
 
     /// All nodes in the order in which a depth-first walk along the edges leaves them, from some roots first.

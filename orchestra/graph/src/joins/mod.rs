@@ -2,12 +2,15 @@
 //!
 //! Pairs nest like brackets: what runs on one level is the graph in which each fan-out leads to its own join at once.
 //! So inner fan-outs are settled before outer ones, and a branch of an outer one steps over the inner blocks.
-//! A branch ends at the latest where it would come back to its fan-out, so what leads there is no way to a join.
+//! A branch ends at the latest where it would come back to its fan-out, so what leads there is no way to a join. Nor is
+//! an edge that restarts the run, and a branch that can do nothing else has no say.
 //!
 //! In this order the join is
 //! 1. the nearest fan-in that every branch reaches by an edge, inner blocks stepped over;
-//! 2. the nearest fan-in that closes an inner block and is met before 3, which then closes both;
-//! 3. the nearest node that every branch must pass on all of its ways to the exit;
+//! 2. the nearest fan-in that closes an inner block and is met before 3; it then closes both, unless the branches of
+//!    the inner one must all pass some node before it, which then is their join;
+//! 3. the nearest node that every branch must pass on all of its ways to the exit; where all branches begin with one
+//!    node, it is behind that;
 //! 4. where a branch has no way to the exit, the nearest node that every branch reaches.
 //!
 //! The nearest is the one to which the farthest branch has the fewest steps; of two such the first in the file.
@@ -15,6 +18,7 @@
 mod level;
 mod nesting;
 mod search;
+mod settle;
 mod tree;
 
 #[cfg(test)]
@@ -23,11 +27,10 @@ mod tests;
 use crate::analysis::Analysis;
 use crate::attribute::Known;
 use crate::kind;
-use crate::model::NodeIndex;
+use crate::model::{Edge, NodeIndex};
 use crate::ways::Ways;
 use level::Level;
-use search::{Search, Wanted};
-use tree::Tree;
+use settle::Settling;
 
 /// The joins of a graph's fan-outs.
 pub(crate) struct Joins {
@@ -51,12 +54,17 @@ impl Joins {
             nodes.map(|(at, _)| analysis.kind(at) == kind).collect()
         };
         let fan_outs = of_kind(kind::PARALLEL);
-        let pairs = || {
-            let edges = graph.edges.iter();
-            edges
+        // An edge of a fan-out is a branch, and never restarts the run.
+        let restarts = |edge: &&Edge| !fan_outs[edge.from.at()] && edge.attributes.flag(Known::LoopRestart);
+        let edges = || {
+            graph
+                .edges
+                .iter()
                 .filter(|edge| whole(edge.from) && whole(edge.to))
-                // An edge of a fan-out is a branch, and never restarts the run.
-                .filter(|edge| fan_outs[edge.from.at()] || !edge.attributes.flag(Known::LoopRestart))
+        };
+        let pairs = || {
+            edges()
+                .filter(|edge| !restarts(edge))
                 .map(|edge| (edge.from.0, edge.to.0))
         };
         let mut joins = Joins {
@@ -81,45 +89,24 @@ impl Joins {
         }
         let fan_outs = finished.into_iter().filter(|at| fan_outs[*at as usize]);
         joins.order = fan_outs.map(NodeIndex).collect();
-        joins.settle(of_kind(kind::FAN_IN), analysis.exit());
-        joins
-    }
-
-    fn settle(&mut self, fan_ins: Vec<bool>, exit: Option<NodeIndex>) {
-        let mut search = Search::new(&self.level, fan_ins);
-        let mut tree: Option<Tree> = None;
-        for fan_out in &self.order {
-            let at = fan_out.0;
-            let mut branches = self.level.edges(at).to_vec();
-            branches.sort_unstable();
-            branches.dedup();
-            // What was left after the fan-out leads to it: a walk came through there, and would come through again.
-            let before = self.left[fan_out.at()];
-            let inside = |node: u32| self.left[node as usize] < before;
-            let mut found = search.nearest(&self.level, &branches, Wanted::Own, None, inside);
-            if found.is_none() && !branches.is_empty() {
-                let passed = exit.and_then(|exit| {
-                    // A join that was not foreseen by an earlier tree changes it.
-                    if tree
-                        .as_ref()
-                        .is_none_or(|tree| tree.stale && search.spend(self.join.len()))
-                    {
-                        tree = Some(Tree::new(&self.level, exit.0));
-                    }
-                    tree.as_ref()?.must_pass(at, &branches)
-                });
-                found = search
-                    .nearest(&self.level, &branches, Wanted::Shared, passed, inside)
-                    .or(passed)
-                    .or_else(|| search.meeting(&self.level, at, &branches));
-            }
-            if let Some(tree) = &mut tree {
-                tree.stale |= found.is_some() && tree.above(at) != found;
-            }
-            self.level.settle(at, found);
-            search.settled(&self.level, at);
-            self.join[fan_out.at()] = found.map(NodeIndex);
+        let exit = analysis.exit().map(|exit| exit.0);
+        let only_restarts = joins
+            .level
+            .lead_to(edges().filter(restarts).map(|edge| edge.from.0), exit);
+        let mut settling = Settling::new(
+            &mut joins.level,
+            &joins.left,
+            of_kind(kind::FAN_IN),
+            exit,
+            only_restarts,
+        );
+        for fan_out in &joins.order {
+            settling.settle(fan_out.0);
         }
+        for fan_out in &joins.order {
+            joins.join[fan_out.at()] = joins.level.join(fan_out.0).map(NodeIndex);
+        }
+        joins
     }
 
     /// The fan-outs, inner ones before those around them.

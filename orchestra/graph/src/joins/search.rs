@@ -102,6 +102,10 @@ impl Search {
         search
     }
 
+    pub(super) fn is_fan_in(&self, at: u32) -> bool {
+        self.fan_in[at as usize]
+    }
+
     /// Takes some steps; `false` where no more are left.
     pub(super) fn spend(&mut self, steps: usize) -> bool {
         self.left = self.left.saturating_sub(steps);
@@ -258,6 +262,35 @@ impl Search {
             }
             walked += 1;
         }
+    }
+
+    /// The fan-outs in the branches of another that have its join, too, in the order of the file.
+    pub(super) fn sharing(
+        &mut self,
+        level: &Level,
+        branches: &[u32],
+        join: u32,
+        inside: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
+        self.seen.clear();
+        self.seen.mark(join);
+        let mut stack = branches.to_vec();
+        let mut sharing = Vec::new();
+        while let Some(at) = stack.pop() {
+            if !inside(at) || !self.seen.mark(at) {
+                continue;
+            }
+            let steps = level.steps(at);
+            if !self.spend(1 + steps.len()) {
+                return Vec::new();
+            }
+            if level.join(at) == Some(join) {
+                sharing.push(at);
+            }
+            stack.extend(steps);
+        }
+        sharing.sort_unstable();
+        sharing
     }
 
     /// The nearest node of any kind that every branch reaches without its fan-out.

@@ -54,17 +54,41 @@ impl Tree {
         (above != NONE).then_some(above)
     }
 
-    /// The nearest node that every branch of a fan-out must pass; `None` where a branch gets to the exit only through
-    /// the fan-out, or not at all.
+    /// Whether every way to the exit from a node passes another; also for the node itself.
+    fn is_under(&self, at: u32, above: u32) -> bool {
+        let [at, above] = [at as usize, above as usize];
+        (self.enter[above]..self.leave[above]).contains(&self.enter[at])
+    }
+
+    /// The nearest node that every branch of an open fan-out must pass; `None` where a branch gets to the exit only
+    /// through the fan-out, or not at all.
     pub(super) fn must_pass(&self, fan_out: u32, branches: &[u32]) -> Option<u32> {
-        let (enter, leave) = (self.enter[fan_out as usize], self.leave[fan_out as usize]);
-        let gets_through = |branch: &u32| {
-            let at = *branch as usize;
-            self.leave[at] > 0 && !(enter..leave).contains(&self.enter[at])
-        };
         // Its own ways begin with its branches.
         let above = self.above(fan_out)?;
-        branches.iter().all(gets_through).then_some(above)
+        self.behind_first(fan_out, branches, above)
+    }
+
+    /// The same for a fan-out that has a join, whose own way leads there.
+    pub(super) fn common(&self, fan_out: u32, branches: &[u32]) -> Option<u32> {
+        let mut common = *branches.first()?;
+        for branch in branches {
+            while !self.is_under(*branch, common) {
+                common = self.above(common)?;
+            }
+        }
+        self.behind_first(fan_out, branches, common)
+    }
+
+    /// Where all branches begin with one node, the next one: they run that, and do not end before it.
+    fn behind_first(&self, fan_out: u32, branches: &[u32], common: u32) -> Option<u32> {
+        let gets_through = |at: &u32| self.leave[*at as usize] > 0 && !self.is_under(*at, fan_out);
+        if !branches.iter().all(gets_through) {
+            return None;
+        }
+        match branches {
+            [only] => Some(self.above(*only).unwrap_or(common)),
+            _ => Some(common),
+        }
     }
 }
 

@@ -129,6 +129,15 @@ fn a_block_ends_at_its_fan_in() {
         "start -> f1; f1 -> a; a -> j1 [loop_restart]; f1 -> b -> j1; a -> m; j1 -> m -> exit",
         "f1=m",
     );
+    // A branch that can only restart the run has no say; where all are such, they still have a place to meet.
+    joins(
+        "start -> f1; f1 -> a -> j1; f1 -> b -> c; c -> start [loop_restart]; c -> dead; f1 -> d -> j1; j1 -> exit",
+        "f1=j1",
+    );
+    joins(
+        "start -> f1; f1 -> a -> b; b -> start [loop_restart]; f1 -> b; start -> exit",
+        "f1=b",
+    );
 }
 
 #[test]
@@ -140,6 +149,11 @@ fn without_a_fan_in_branches_meet_where_all_must_pass() {
     );
     joins("start -> f1; f1 -> a -> b; f1 -> b; b -> exit", "f1=b");
     joins("start -> f1; f1 -> a -> exit; f1 -> exit", "f1=exit");
+    // Branches that begin with one node run it.
+    joins("start -> f1; f1 -> a; f1 -> a; a -> b -> exit", "f1=b");
+    joins("start -> f1 -> a -> exit", "f1=exit");
+    joins("start -> f1 -> exit", "f1=exit");
+    joins("start -> f1 -> a; start -> exit", "f1=a");
     // A dead end beside the way does not count, a branch that only comes to one does.
     joins(
         "start -> f1; f1 -> a -> m; a -> dead; f1 -> b -> m; m -> exit",
@@ -187,6 +201,23 @@ fn pairs_nest_like_brackets() {
         "start -> f1; f1 -> a -> j1; a -> exit; f1 -> f2; f2 -> b -> j1; f2 -> c -> j1; c -> exit; j1 -> exit",
         "f1=j1 f2=j1",
     );
+    // Where the inner branches meet before, the fan-in is the outer one's.
+    joins(
+        "start -> f1; f1 -> a -> j1; f1 -> f2; f2 -> b -> m; f2 -> c -> m; m -> d -> j1; j1 -> exit",
+        "f1=j1 f2=m",
+    );
+    joins(
+        "start -> f1; f1 -> x; x -> y -> j1; x -> f2; f2 -> b -> m; f2 -> m; m -> j1 -> exit; f1 -> a -> j1",
+        "f1=j1 f2=m",
+    );
+    joins(
+        "start -> f1; f1 -> a -> j1; f1 -> f2; f2 -> f3; f2 -> b -> n; f3 -> c -> m; f3 -> d -> m; m -> n -> j1 -> exit",
+        "f1=j1 f2=n f3=m",
+    );
+    joins(
+        "start -> f1; f1 -> a -> m; f1 -> b -> m; m -> j1 -> exit",
+        "f1=j1",
+    );
     // A block behind the meeting belongs to no branch.
     joins(
         "start -> f1; f1 -> a -> m; f1 -> b -> m; m -> f2; f2 -> c -> j2; f2 -> d -> j2; j2 -> exit",
@@ -231,6 +262,8 @@ struct Nested {
     text: String,
     nodes: usize,
     joins: BTreeMap<String, String>,
+    /// The first letters of its joins: `j` for fan-ins, `m` for ordinary nodes.
+    letters: &'static [char],
 }
 
 impl Nested {
@@ -243,15 +276,23 @@ impl Nested {
         self.text.push_str(&format!("{from} -> {to};\n"));
     }
 
-    /// Some stages and blocks in a row, from a node; gives the last node.
-    fn row(&mut self, from: String, depth: usize) -> String {
+    /// Some stages and blocks in a row, from a node to the join of the block around them.
+    fn row(&mut self, from: String, depth: usize, join: &str) {
         let mut last = from;
         for _ in 0..self.chance.below(4) {
             let next = self.node('n');
             self.edge(&last, &next);
-            last = match self.chance.below(4) {
-                0 if depth > 0 => self.block(next, depth - 1),
-                1 => {
+            last = match self.chance.below(5) {
+                0 | 1 if depth > 0 => {
+                    // Now and then one node closes a block and the one around it.
+                    if self.chance.below(4) == 0 {
+                        self.block(next, depth - 1, join.to_owned());
+                        return;
+                    }
+                    let own = self.join();
+                    self.block(next, depth - 1, own)
+                }
+                2 => {
                     // A loop, and a way that parts and comes together.
                     let (left, right, end) = (self.node('n'), self.node('n'), self.node('n'));
                     for (from, to) in [
@@ -268,20 +309,26 @@ impl Nested {
                 _ => next,
             };
         }
-        last
+        self.edge(&last, join);
+    }
+
+    /// A join of one of the kinds that blocks may end at.
+    fn join(&mut self) -> String {
+        let letter = self.letters[self.chance.below(self.letters.len())];
+        self.node(letter)
     }
 
     /// A block behind a node; gives its join.
-    fn block(&mut self, from: String, depth: usize) -> String {
+    fn block(&mut self, from: String, depth: usize, join: String) -> String {
         let fan_out = self.node('f');
-        // A block that ends at a plain node has blocks of either kind around and inside of it.
-        let join = self.node('m');
         self.edge(&from, &fan_out);
-        for _ in 0..2 + self.chance.below(2) {
+        for branch in 0..2 + self.chance.below(2) {
             let first = self.node('n');
             self.edge(&fan_out, &first);
-            let last = self.row(first, depth);
-            self.edge(&last, &join);
+            self.row(first, depth, &join);
+            if branch == 1 && self.chance.below(4) == 0 {
+                self.edge(&fan_out, &join);
+            }
         }
         self.joins.insert(fan_out, join.clone());
         join
@@ -290,30 +337,25 @@ impl Nested {
 
 #[test]
 fn nested_blocks_have_the_joins_that_they_were_made_with() {
-    for seed in 1..400 {
-        let mut made = Nested {
-            chance: Chance(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)),
-            text: String::new(),
-            nodes: 0,
-            joins: BTreeMap::new(),
-        };
-        let last = made.block("start".to_owned(), 4);
-        made.edge(&last, "exit");
-        // Once each block with a fan-in, once each with an ordinary node.
-        for letter in ["j", "m"] {
+    for seed in 1..1_000 {
+        for letters in [&['j'][..], &['m'], &['j', 'm']] {
+            let mut made = Nested {
+                chance: Chance(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)),
+                text: String::new(),
+                nodes: 0,
+                joins: BTreeMap::new(),
+                letters,
+            };
+            let join = made.join();
+            let last = made.block("start".to_owned(), 4, join);
+            made.edge(&last, "exit");
             let mut expected: Vec<String> = made
                 .joins
                 .iter()
-                .map(|(fan_out, join)| format!("{fan_out}={}", join.replace('m', letter)))
+                .map(|(fan_out, join)| format!("{fan_out}={join}"))
                 .collect();
             expected.sort_unstable();
-            joins(
-                &made
-                    .text
-                    .replace(" m", &format!(" {letter}"))
-                    .replace("\nm", &format!("\n{letter}")),
-                &expected.join(" "),
-            );
+            joins(&made.text, &expected.join(" "));
         }
     }
 }
@@ -364,6 +406,15 @@ fn large(name: &str, size: usize) -> String {
                     at + 1
                 )
             }) + &format!("f{size} -> b -> m{size}; f{size} -> c -> m{size}; m0 -> exit;")
+        }
+        "nested before one fan-in" => {
+            lines(&|at| {
+                format!(
+                    "f{at} -> a{at} -> m{at}; f{at} -> f{}; m{} -> m{at};",
+                    at + 1,
+                    at + 1
+                )
+            }) + &format!("f{size} -> b -> m{size}; f{size} -> c -> m{size}; m0 -> j0 -> exit;")
         }
         "nested in one fan-in" => {
             lines(&|at| format!("f{at} -> a{at} -> j0; f{at} -> f{};", at + 1))
@@ -419,6 +470,7 @@ fn joins_are_found_in_time() {
         ("chain of dead branches", 1_000, 1),
         ("nested", 10_000, 10_001),
         ("nested without fan-ins", 10_000, 10_001),
+        ("nested before one fan-in", 3_000, 3_001),
         ("nested in one fan-in", 10_000, 10_001),
         ("wide", 10_000, 2),
         ("wide of blocks", 3_000, 3_001),

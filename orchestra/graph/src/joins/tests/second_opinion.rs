@@ -14,6 +14,8 @@ struct Naive<'g> {
     /// The joins that are known; a fan-out without one is in it with `None`.
     known: BTreeMap<u32, Option<u32>>,
     left: Vec<u32>,
+    /// The nodes with an edge that restarts the run.
+    restarting: BTreeSet<u32>,
 }
 
 /// A node, and whether the last step to it is an edge.
@@ -81,22 +83,43 @@ impl Naive<'_> {
         false
     }
 
+    /// The branches that have a say: not those that can only restart the run.
+    fn branches(&self, fan_out: u32) -> Vec<u32> {
+        let (say, none): (Vec<u32>, Vec<u32>) = self
+            .edges(fan_out)
+            .into_iter()
+            .partition(|branch| !self.only_restarts(*branch));
+        if say.is_empty() { none } else { say }
+    }
+
+    fn only_restarts(&self, branch: u32) -> bool {
+        let exit = self.analysis.exit().map(|exit| exit.0);
+        let (mut seen, mut stack) = (BTreeSet::new(), vec![branch]);
+        while let Some(at) = stack.pop() {
+            if seen.insert(at) {
+                stack.extend(self.edges(at));
+            }
+        }
+        let restarts = seen.iter().any(|at| self.restarting.contains(at));
+        restarts && !exit.is_some_and(|exit| seen.contains(&exit))
+    }
+
+    /// The first node that every branch must pass; for a fan-out that has a join, its own way leads there.
     fn must_pass(&self, fan_out: u32) -> Option<u32> {
-        let branches = self.edges(fan_out);
+        let branches = self.branches(fan_out);
         let through = |branch: &u32| self.gets_out(*branch, &[fan_out]);
         if branches.is_empty() || !branches.iter().all(through) {
             return None;
         }
         let all = 0..self.analysis.graph().nodes.len() as u32;
-        let passed: Vec<u32> = all
-            .filter(|at| {
-                !branches
-                    .iter()
-                    .any(|branch| self.gets_out(*branch, &[fan_out, *at]))
-            })
+        let mut passed: Vec<u32> = all
             .filter(|at| *at != fan_out)
+            .filter(|at| !branches.iter().any(|branch| self.gets_out(*branch, &[*at])))
             .collect();
-        // The first of them is passed before any other.
+        // Where all branches begin with one node, they run it.
+        if let ([only], true) = (&branches[..], passed.len() > 1) {
+            passed.retain(|at| at != only);
+        }
         let first = |at: &u32| {
             passed
                 .iter()
@@ -124,7 +147,7 @@ impl Naive<'_> {
     }
 
     fn join(&self, fan_out: u32) -> Option<u32> {
-        let branches = self.edges(fan_out);
+        let branches = self.branches(fan_out);
         let before = self.left[fan_out as usize];
         let inside = |at: u32| self.left[at as usize] < before;
         let walk = |last: Option<u32>| -> Vec<_> {
@@ -148,6 +171,34 @@ impl Naive<'_> {
         shared.or(passed).or_else(|| self.nearest(&ways(), |_| true))
     }
 
+    /// The inner fan-outs that share the fan-in of an outer one, with the node that their own branches must all pass
+    /// before it.
+    fn nearer(&self, fan_out: u32, join: u32) -> Vec<(u32, u32)> {
+        let ways = |fan_out: u32, last: u32| -> Vec<_> {
+            let before = self.left[fan_out as usize];
+            let inside = |at: u32| self.left[at as usize] < before;
+            let branches = self.branches(fan_out).into_iter();
+            branches
+                .map(|branch| self.distances(branch, inside, Some(last)))
+                .collect()
+        };
+        let met: BTreeSet<u32> = ways(fan_out, join)
+            .iter()
+            .flat_map(|way| way.keys().map(|(at, _)| *at))
+            .collect();
+        let sharing = met
+            .into_iter()
+            .filter(|at| self.known.get(at) == Some(&Some(join)));
+        let nearer = sharing.filter_map(|inner| {
+            let passed = self.must_pass(inner).filter(|passed| *passed != join)?;
+            let beside = self.nearest(&ways(inner, passed), |(at, by_edge)| {
+                by_edge && self.is(at, kind::FAN_IN)
+            });
+            (beside != Some(join)).then_some((inner, passed))
+        });
+        nearer.collect()
+    }
+
     fn leave(&mut self, at: u32, seen: &mut BTreeSet<u32>, order: &mut Vec<u32>, edges: &[Vec<u32>]) {
         if !seen.insert(at) {
             return;
@@ -158,14 +209,18 @@ impl Naive<'_> {
         order.push(at);
     }
 
-    fn all(analysis: &Analysis<'_>) -> Vec<Option<u32>> {
+    /// The joins, and how many fan-outs gave theirs up for one that stands around them.
+    fn all(analysis: &Analysis<'_>) -> (Vec<Option<u32>>, usize) {
         let graph = analysis.graph();
         let nodes = graph.nodes.len();
         let mut in_file = vec![Vec::new(); nodes];
+        let mut restarting = BTreeSet::new();
         for edge in &graph.edges {
             let fans_out = analysis.kind(edge.from) == kind::PARALLEL;
             if fans_out || !edge.attributes.flag(Known::LoopRestart) {
                 in_file[edge.from.at()].push(edge.to.0);
+            } else {
+                restarting.insert(edge.from.0);
             }
         }
         let mut naive = Naive {
@@ -176,6 +231,7 @@ impl Naive<'_> {
                 .collect(),
             known: BTreeMap::new(),
             left: vec![0; nodes],
+            restarting,
         };
         let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
         let starts = analysis.starts().iter().map(|start| start.0);
@@ -185,21 +241,36 @@ impl Naive<'_> {
         for (place, at) in order.iter().enumerate() {
             naive.left[*at as usize] = place as u32;
         }
+        let mut given_up = 0;
         for at in order {
-            if naive.is(at, kind::PARALLEL) {
-                naive.known.insert(at, naive.join(at));
+            if !naive.is(at, kind::PARALLEL) {
+                continue;
+            }
+            let join = naive.join(at);
+            naive.known.insert(at, join);
+            let mut changed: Vec<(u32, u32)> = join.map(|join| (at, join)).into_iter().collect();
+            while let Some((at, join)) = changed.pop() {
+                let nearer = if naive.is(join, kind::FAN_IN) {
+                    naive.nearer(at, join)
+                } else {
+                    Vec::new()
+                };
+                naive
+                    .known
+                    .extend(nearer.iter().map(|(inner, before)| (*inner, Some(*before))));
+                given_up += nearer.len();
+                changed.extend(nearer);
             }
         }
-        (0..nodes as u32)
-            .map(|at| naive.known.get(&at).copied().flatten())
-            .collect()
+        let join = |at| naive.known.get(&at).copied().flatten();
+        ((0..nodes as u32).map(join).collect(), given_up)
     }
 }
 
 #[test]
 fn a_second_opinion_agrees_on_small_graphs() {
     let mut chance = Chance(0x5eed_5eed_5eed_5eed);
-    let mut kinds = BTreeMap::new();
+    let (mut kinds, mut given_up) = (BTreeMap::new(), 0);
     for _ in 0..10_000 {
         let nodes = 3 + chance.below(9);
         let ids: Vec<String> = (0..nodes)
@@ -217,7 +288,7 @@ fn a_second_opinion_agrees_on_small_graphs() {
             let (a, b) = (chance.below(nodes), chance.below(nodes + 2));
             let turn = chance.below(4) >= back && b < a;
             let (from, to) = if turn { (b, a) } else { (a, b) };
-            let restart = if chance.below(30) == 0 {
+            let restart = if chance.below(15) == 0 {
                 "[loop_restart]"
             } else {
                 ""
@@ -228,7 +299,8 @@ fn a_second_opinion_agrees_on_small_graphs() {
         let source = Source::new("a.dot", "");
         let analysis = Analysis::new(&graph, &source);
         let joins = Joins::new(&analysis);
-        let expected = Naive::all(&analysis);
+        let (expected, changed) = Naive::all(&analysis);
+        given_up += changed;
         for (at, node) in graph.indexed_nodes() {
             let found = joins.of(at).map(|join| join.0);
             let id = |at: Option<u32>| at.map(|at| &*graph.node(NodeIndex(at)).id);
@@ -241,6 +313,7 @@ fn a_second_opinion_agrees_on_small_graphs() {
         }
     }
     // Each way to a join is taken often enough to mean something.
+    assert!(given_up > 15, "{given_up}");
     for kind in [
         None,
         Some(kind::FAN_IN),

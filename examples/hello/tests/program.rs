@@ -1,0 +1,25 @@
+//! The program itself.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+fn run(args: &[&str]) -> Output {
+    let program = Command::new(env!("CARGO_BIN_EXE_hello")).args(args).output();
+    program.unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn the_colleague_is_welcomed() {
+    let done = run(&[]);
+    let told = told(&done);
+    assert_eq!(done.status.code(), Some(0), "{told}");
+    assert!(
+        told.starts_with("Hello: start -> draft -> polish -> exit\n"),
+        "{told}"
+    );
+}

@@ -1,0 +1,39 @@
+//! The program itself: an author who listens, and one who does not.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+fn run(args: &[&str]) -> Output {
+    let program = Command::new(env!("CARGO_BIN_EXE_retry_loop")).args(args).output();
+    program.unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn the_third_try_is_verified() {
+    let done = run(&[]);
+    let told = told(&done);
+    assert_eq!(done.status.code(), Some(0), "{told}");
+    assert!(told.contains("verifier, try 1: tests: "), "{told}");
+    assert!(told.contains("verifier, try 2: lint: "), "{told}");
+    assert!(told.contains("retry_count: 3\n\n## Features\n"), "{told}");
+}
+
+#[test]
+fn an_author_who_does_not_listen_ends_at_the_failed_end() {
+    let done = run(&["deaf"]);
+    let told = told(&done);
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.contains("-> failed\nretry_count: 3\nfailed_at: 2"), "{told}");
+    assert_eq!(
+        told.lines()
+            .filter(|line| line.starts_with("  verifier, try"))
+            .count(),
+        3,
+        "{told}"
+    );
+}

@@ -1,0 +1,189 @@
+//! First-match routing: each station gives out data, and the first edge that fits them is taken.
+//!
+//! A small shop sends an order. Under `routing="first_match"` the edges of a station are tried in the order of the file.
+//! Some hold always, some after a success or a failure, and some by what the station gave out: whether a key is there,
+//! or whether it has a value, whose type counts (`1` is not `"1"`). No station is come to twice, unless the edge allows
+//! it: here only for what lacks on the shelves, which is delivered at most twice.
+//!
+//! `weigh` is a model station with `output_keys`: they are asked for in its prompt, and taken from the JSON block of the
+//! response. A small backend stands for the model here; it works out the weight and answers in the same form.
+//!
+//! `cargo run -p stations` sends several orders, and says for each which way it took.
+
+#![allow(clippy::print_stdout)]
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use orchestra::prelude::*;
+use orchestra::{BackendError, CodergenReply, CodergenRequest};
+use serde_json::{Value, json};
+
+orchestra::pipeline! {
+    /// Gets an order out of the house.
+    pub mod stations = "stations.dot", handlers = Shop;
+}
+
+/// What the goods of the shop weigh, in grams.
+const GOODS: [(&str, u64); 4] = [("card", 20), ("book", 400), ("lamp", 2_500), ("anvil", 30_000)];
+
+/// How many goods of a kind a delivery brings.
+const DELIVERY: usize = 2;
+
+/// The heaviest parcel, in grams; what is heavier in all but not bulky goes in several.
+const PARCEL: u64 = 5_000;
+
+fn weight_of(goods: &str) -> Option<u64> {
+    GOODS
+        .iter()
+        .find(|(name, _)| *name == goods)
+        .map(|(_, grams)| *grams)
+}
+
+/// The handlers of the pipeline, and what is on the shelves.
+#[derive(Default)]
+struct Shop {
+    shelves: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Shop {
+    fn with(goods: &[(&str, usize)]) -> Shop {
+        let shelves = goods.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        Shop {
+            shelves: Mutex::new(shelves.collect()),
+        }
+    }
+
+    /// Takes goods from the shelves, all of them or none; what is not there comes back.
+    fn take(&self, goods: &[String]) -> Vec<String> {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = shelves.clone();
+        let lacking: Vec<String> = goods
+            .iter()
+            .filter(|name| match left.get_mut(*name) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    false
+                }
+                _ => true,
+            })
+            .cloned()
+            .collect();
+        if lacking.is_empty() {
+            *shelves = left;
+        }
+        lacking
+    }
+}
+
+#[handlers]
+impl Shop {
+    /// Takes the goods of the order, such as `book, book, card; gift`.
+    #[handler("shop.pick")]
+    async fn pick(&self, stage: StageContext) -> Outcome {
+        let order = stage.context().text("order");
+        let (goods, wishes) = order.split_once(';').unwrap_or((&order, ""));
+        let goods: Vec<String> = goods.split(',').map(|name| name.trim().to_owned()).collect();
+        if let Some(unknown) = goods.iter().find(|name| weight_of(name).is_none()) {
+            return Outcome::fail(format!("the shop has no `{unknown}`"));
+        }
+        let lacking = self.take(&goods);
+        if !lacking.is_empty() {
+            return Outcome::success().set("lacking", lacking);
+        }
+        Outcome::success()
+            .set("goods", goods)
+            .set("gift", wishes.contains("gift"))
+    }
+
+    /// Has a delivery of what lacks.
+    #[handler("shop.restock")]
+    async fn restock(&self, stage: StageContext) -> Outcome {
+        let mut lacking = texts(stage.context(), "lacking");
+        lacking.dedup();
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in lacking {
+            *shelves.entry(name).or_default() += DELIVERY;
+        }
+        Outcome::success()
+    }
+
+    #[handler("shop.wrap")]
+    async fn wrap(&self) -> Outcome {
+        Outcome::success().set("paper", "blue")
+    }
+
+    #[handler("shop.send")]
+    async fn send(&self, stage: StageContext) -> Outcome {
+        let context = stage.context();
+        let paper = match context.text("paper").as_str() {
+            "" => String::new(),
+            paper => format!(", in {paper} paper"),
+        };
+        let (label, grams) = (stage.node().label(), context.text("weight"));
+        Outcome::success().set("sent", format!("{label}: {grams} g{paper}"))
+    }
+
+    #[handler("shop.telephone")]
+    async fn telephone(&self, stage: StageContext) -> Outcome {
+        let order = stage.context().text("order");
+        Outcome::success().set("sent", format!("nothing; asked what `{order}` means"))
+    }
+}
+
+/// Stands for a model: weighs the goods, and answers in words with a JSON block, as the prompt asks.
+struct Scales;
+
+impl CodergenBackend for Scales {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let goods = texts(request.stage.context(), "goods");
+        let weights: Vec<u64> = goods.iter().filter_map(|name| weight_of(name)).collect();
+        let weight: u64 = weights.iter().sum();
+        let service = if weight <= 500 { "letter" } else { "parcel" };
+        let output: Value = json!({
+            "service": service,
+            "weight": weight,
+            "parcels": weight.div_ceil(PARCEL),
+            "bulky": weights.iter().any(|weight| *weight > 20_000),
+        });
+        let text = format!(
+            "I put {} on the scales.\n\n```json\n{output:#}\n```\n",
+            goods.join(", ")
+        );
+        Ok(text.into())
+    }
+}
+
+/// The texts of a list in the context.
+fn texts(context: &Context, key: &str) -> Vec<String> {
+    let list = context.get(key).and_then(Value::as_array);
+    let texts = list.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let engine = Engine::builder().backend(Scales).build()?;
+    for order in [
+        "card, card",
+        "book; gift",
+        "lamp, book",
+        "lamp, lamp, lamp",
+        "anvil",
+        "moon",
+    ] {
+        let shop = Shop::with(&[("card", 9), ("book", 2), ("lamp", 1)]);
+        let run = engine
+            .start(&stations::PIPELINE, shop)
+            .param("order", order)
+            .await?;
+        let result = run.wait().await?;
+        println!("{order}");
+        println!("  {}", result.path.join(" -> "));
+        println!("  {}", result.context.text("sent"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

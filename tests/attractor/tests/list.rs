@@ -1,0 +1,210 @@
+//! `CHECKLIST.md` and `SEEDS.md` say the truth: each line has a test that is there, and each test here has its line.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A text, its sections, and how many lines each has.
+type List = (&'static str, &'static [(&'static str, usize)]);
+
+const LISTS: [List; 2] = [
+    (
+        "CHECKLIST.md",
+        &[
+            ("11.3 Execution engine", 8),
+            ("11.4 Goal gates", 4),
+            ("11.5 Retries", 5),
+            ("11.6 Handlers", 9),
+            ("11.8 People in the loop", 6),
+            ("11.9 Conditions", 7),
+            ("11.11 Transforms and extensions", 5),
+            ("11.12 Parity matrix", 22),
+        ],
+    ),
+    (
+        "SEEDS.md",
+        &[
+            ("Conditions", 7),
+            ("Edge selection", 7),
+            ("Retries", 6),
+            ("Goal gates", 5),
+            ("Failure routing", 4),
+            ("Retry loop", 4),
+        ],
+    ),
+];
+
+/// The only lines without a test, by section and number.
+const NOT_THERE_YET: [(&str, &str); 1] = [("11.11 Transforms and extensions", "5")];
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A line of a list.
+#[derive(Debug, PartialEq)]
+struct Line {
+    section: String,
+    number: String,
+    text: String,
+    test: String,
+    note: String,
+}
+
+/// The lines of the tables of a text.
+fn lines(text: &str) -> Vec<Line> {
+    let (mut section, mut found) = ("", Vec::new());
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            section = title;
+        }
+        let Some(row) = line.strip_prefix('|').and_then(|row| row.strip_suffix('|')) else {
+            continue;
+        };
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [number, text, test, note] = cells[..] else {
+            panic!("four cells: {line}");
+        };
+        if number != "#" && !number.starts_with('-') {
+            found.push(Line {
+                section: section.to_owned(),
+                number: number.to_owned(),
+                text: text.to_owned(),
+                test: test.to_owned(),
+                note: note.to_owned(),
+            });
+        }
+    }
+    found
+}
+
+/// The names of the tests of a source that cargo runs.
+fn tests(source: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut marks: Vec<&str> = Vec::new();
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("#[") {
+            marks.push(line);
+            continue;
+        }
+        let declared = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+        if let Some(name) = declared.and_then(|rest| rest.split(['(', '<']).next()) {
+            let is_test = marks
+                .iter()
+                .any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"));
+            if is_test && !marks.iter().any(|mark| mark.starts_with("#[ignore")) {
+                found.insert(name.to_owned());
+            }
+        }
+        if !line.starts_with("//") {
+            marks.clear();
+        }
+    }
+    found
+}
+
+/// The file of a test's name: beside this one, or by its path from the root.
+fn source_of(file: &str) -> PathBuf {
+    match file.contains('/') {
+        true => folder().join("../..").join(file),
+        false => folder().join("tests").join(file),
+    }
+}
+
+/// What is wrong with the test that a line names.
+fn fault(line: &Line, read: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let Some(named) = line
+        .test
+        .strip_prefix('`')
+        .and_then(|test| test.strip_suffix('`'))
+    else {
+        let known = NOT_THERE_YET.contains(&(&line.section, &line.number));
+        let said = line.test == "not there yet" && !line.note.is_empty();
+        return (!known || !said).then(|| "it has no test".to_owned());
+    };
+    let Some((file, name)) = named.split_once("::") else {
+        return Some(format!("`{named}` is not FILE::NAME"));
+    };
+    let Some(source) = read(file) else {
+        return Some(format!("there is no file `{file}`"));
+    };
+    (!tests(&source).contains(name)).then(|| format!("`{file}` has no test `{name}`"))
+}
+
+fn listed() -> Vec<Line> {
+    let read = |(name, _): &List| lines(&std::fs::read_to_string(folder().join(name)).unwrap());
+    LISTS.iter().flat_map(read).collect()
+}
+
+#[test]
+fn each_section_has_all_of_its_lines() {
+    for (name, sections) in LISTS {
+        let all = lines(&std::fs::read_to_string(folder().join(name)).unwrap());
+        let mut titles: Vec<&str> = all.iter().map(|line| &*line.section).collect();
+        titles.dedup();
+        let expected: Vec<&str> = sections.iter().map(|(title, _)| *title).collect();
+        assert_eq!(titles, expected, "{name}");
+        for (title, count) in sections {
+            let numbers: Vec<&str> = all
+                .iter()
+                .filter(|line| line.section == *title)
+                .map(|line| &*line.number)
+                .collect();
+            let expected: Vec<String> = (1..=*count).map(|number| number.to_string()).collect();
+            assert_eq!(numbers, expected, "{name}: {title}");
+        }
+        assert!(all.iter().all(|line| !line.text.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn each_line_has_a_test_that_is_there() {
+    let read = |file: &str| std::fs::read_to_string(source_of(file)).ok();
+    let told = listed().into_iter().filter_map(|line| {
+        fault(&line, read).map(|fault| format!("{}, line {}: {fault}", line.section, line.number))
+    });
+    let told: Vec<String> = told.collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn each_test_has_exactly_one_line() {
+    let mut listed: Vec<String> = listed()
+        .into_iter()
+        .map(|line| line.test.replace('`', ""))
+        .collect();
+    listed.retain(|test| test.contains("::") && !test.contains('/'));
+    listed.sort();
+    let mut there = Vec::new();
+    for entry in std::fs::read_dir(folder().join("tests")).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        if file.ends_with(".rs") && file != "list.rs" {
+            let source = std::fs::read_to_string(&path).unwrap();
+            there.extend(tests(&source).into_iter().map(|name| format!("{file}::{name}")));
+        }
+    }
+    there.sort();
+    assert_eq!(listed, there);
+}
+
+#[test]
+fn a_missing_test_an_ignored_one_and_a_line_without_one_are_told() {
+    let source = "#[test]\nfn plain() {}\n\n#[tokio::test(start_paused = true)]\n// Why.\nasync fn waits() {}\n\
+                  #[test]\n#[ignore = \"slow\"]\nfn ignored() {}\nfn helper() {}\n// #[test]\nfn commented() {}\n";
+    assert_eq!(tests(source), ["plain", "waits"].map(str::to_owned).into());
+    let text = "## A\n| # | Line | Test | Note |\n|---|---|---|---|\n| 1 | x | `a.rs::plain` | |\n| 2 | x | `a.rs::ignored` | |\n\
+                | 3 | x | `b.rs::plain` | |\n| 4 | x | not there yet | later |\n| 5 | x | | |\n| 6 | x | `plain` | |\n";
+    let read = |file: &str| (file == "a.rs").then(|| source.to_owned());
+    let told: Vec<Option<String>> = lines(text).iter().map(|line| fault(line, read)).collect();
+    let expected = [
+        None,
+        Some("`a.rs` has no test `ignored`"),
+        Some("there is no file `b.rs`"),
+        Some("it has no test"),
+        Some("it has no test"),
+        Some("`plain` is not FILE::NAME"),
+    ];
+    assert_eq!(told, expected.map(|fault| fault.map(str::to_owned)));
+}
