@@ -104,6 +104,7 @@ fn silence_never_approves() {
         "timeout=30s",
         "timeout=30s, allow_partial=true",
         "timeout=30s, max_retries=1, allow_partial=true",
+        "timeout=30s, on_failure=route",
     ] {
         let mut run = gate(attributes);
         while let Some(name) = run.pending().first().cloned() {

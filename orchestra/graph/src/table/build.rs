@@ -76,6 +76,8 @@ impl<'a, 'g> Builder<'a, 'g> {
             });
             let target = |known| node.attributes.filled(known).and_then(|id| graph.find(id.trim()));
             let inherited = |known| node.attributes.text(known).or(attributes.text(known));
+            // The plain edges of a human gate are its answers, and silence gives none, not even in part (rule H3).
+            let may_go_on = kind != kind::WAIT_HUMAN;
             nodes.push(NodeRow {
                 id: owned(&node.id),
                 kind: kind_index as u32,
@@ -90,7 +92,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                     Some("success") => End::Success,
                     _ => End::Unstated,
                 },
-                on_failure_route: inherited(Known::OnFailure) == Some("route"),
+                on_failure_route: may_go_on && inherited(Known::OnFailure) == Some("route"),
                 edges: Rows {
                     start: first,
                     end: edges.len() as u32,
@@ -100,7 +102,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                 fallback_retry_target: target(Known::FallbackRetryTarget),
                 max_visits: count(node.attributes.integer(Known::MaxVisits)),
                 goal_gate: node.attributes.flag(Known::GoalGate),
-                allow_partial: node.attributes.flag(Known::AllowPartial),
+                allow_partial: may_go_on && node.attributes.flag(Known::AllowPartial),
                 retry: Retry::of(kind, &node.attributes, attributes),
                 fan_out: joins
                     .of(index)

@@ -150,7 +150,7 @@ impl Rules<'_> {
             line.say(Step::Start(name.clone()));
             let mut said = if self.graph.is_fan_out(at) {
                 self.block(line, at, attempt)?
-            } else if self.graph.is(at, "wait.human", "hexagon") {
+            } else if self.graph.is_gate(at) {
                 self.ask(line, at, attempt)?
             } else {
                 self.call_handler(line, at, attempt)?
@@ -225,7 +225,9 @@ impl Rules<'_> {
         if wished && said.reason.is_empty() {
             said.reason = "the stage asked for a retry, but none is left".to_owned();
         }
-        let partial = attribute(self.graph.attributes_of(at), "allow_partial") == "true";
+        // Silence is no answer, not even in part (rule H3).
+        let partial =
+            attribute(self.graph.attributes_of(at), "allow_partial") == "true" && !self.graph.is_gate(at);
         let spent = said.category == Category::Retryable && (wished || attempts > 1);
         said.word = "fail".to_owned();
         if partial && spent {

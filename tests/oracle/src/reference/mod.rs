@@ -239,6 +239,10 @@ impl Graph {
         (from.clone(), before.count())
     }
 
+    fn is_gate(&self, id: &str) -> bool {
+        self.is(id, "wait.human", "hexagon")
+    }
+
     fn is_fan_out(&self, id: &str) -> bool {
         self.is(id, "parallel", "component")
     }

@@ -123,8 +123,11 @@ impl Rules<'_> {
         self.after_failure(line, at)
     }
 
-    /// Whether plain edges take a failure, too (rule R3).
+    /// Whether plain edges take a failure, too (rule R3). Those of a gate are answers, and silence is none (rule H3).
     fn routes_failures(&self, at: &str) -> bool {
+        if self.graph.is_gate(at) {
+            return false;
+        }
         let own = attribute(self.graph.attributes_of(at), "on_failure");
         let common = attribute(&self.graph.attributes, "on_failure");
         own == "route" || own.is_empty() && common == "route"
