@@ -184,7 +184,7 @@ impl Drawing<'_> {
         let count = self.random.between(least, 4);
         for at in 0..count {
             let first = match self.random.weighted(&[82, 9, 9]) {
-                1 => join.clone(),
+                1 if at >= least || !firsts.contains(&join) => join.clone(),
                 2 if at >= least => self.random.pick(&firsts).clone(),
                 _ => self.segment(&join, depth + 1, &around),
             };
