@@ -132,8 +132,8 @@ impl JoinPolicy {
             JoinPolicy::WaitAll => None,
             JoinPolicy::KOfN(count) => Some(count),
             JoinPolicy::FirstSuccess => Some(1),
-            // A fraction of a branch is a branch; the cast saturates.
-            JoinPolicy::Quorum(fraction) => Some((fraction * f64::from(branches)).ceil() as u32),
+            // A fraction of a branch is a branch, but the error of a product such as 0.28 * 25 is none; the cast saturates.
+            JoinPolicy::Quorum(fraction) => Some((fraction * f64::from(branches) - 1e-9).ceil() as u32),
         }
     }
 }
