@@ -43,6 +43,7 @@ fn explain(case: &Case, script: &Script) -> String {
 
 /// What is rarer, with how many runs must show it.
 const RARE: &[(&str, usize)] = &[
+    ("a branch fails at a dead end", 25),
     ("a reroute from a success end", 5),
     ("a terminal failure is not made partial", 25),
 ];
@@ -112,7 +113,6 @@ const SHOWN: &[&str] = &[
     "a branch that runs is cancelled",
     "a branch fails by a stage",
     "a branch fails by its edges",
-    "a branch fails at a dead end",
     "a branch fails at an end",
     "a branch fails by leading back",
     "a branch fails by going in a circle",
