@@ -134,7 +134,7 @@ impl Series {
             Method::Machin => 1,
         };
         for _ in 0..row {
-            let sign = if self.terms % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = if self.terms.is_multiple_of(2) { 1.0 } else { -1.0 };
             self.sum += sign * self.next();
             self.terms += 1;
         }
