@@ -1,4 +1,4 @@
-//! W3 and W5: what a long run and a waiting run hold, counted at the allocator; W7: what a first stage needs.
+//! W3, W4c and W5: what a long run, a branch and a waiting run hold, counted at the allocator; W7: what a first stage needs.
 //!
 //! `cargo bench -p orchestra-engine --bench memory`; one JSON line a figure.
 
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
-use support::{Noops, chain, circle, engine, print, run, single};
+use support::{Noops, chain, circle, engine, fan, print, run, single};
 
 struct Counting;
 
@@ -65,6 +65,25 @@ fn main() {
         path,
         4.0,
         12.0,
+    );
+
+    const BRANCHES: usize = 1_000;
+    let ballast = "x".repeat(1 << 20);
+    let pipeline = fan(BRANCHES, "nap");
+    let held = most(|| {
+        runtime.block_on(async {
+            let start = engine.start_loaded(pipeline, Noops).param("ballast", &*ballast);
+            let result = start.await.expect("the run starts").wait().await;
+            assert!(result.expect("the run ends").is_success());
+        });
+    });
+    // The context is held once, whatever the number of branches.
+    print(
+        "W4c held a branch, with 1 MB of context",
+        "bytes",
+        (held - ballast.len() as f64) / BRANCHES as f64,
+        1.0,
+        16.0 * 1_024.0,
     );
 
     const RUNS: usize = 1_000;

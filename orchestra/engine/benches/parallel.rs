@@ -2,42 +2,16 @@
 //!
 //! `cargo bench -p orchestra-engine --bench parallel`; one JSON line a workload.
 
-#![allow(unsafe_code, clippy::expect_used)]
+#![allow(clippy::expect_used)]
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use orchestra_graph::Pipeline;
 use support::{NAP, Noops, engine, fan, median, print, single};
-
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged; only counters are added.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const BRANCHES: usize = 1_000;
 const ROUNDS: usize = 51;
@@ -135,18 +109,6 @@ fn main() {
             ours,
             plain,
             plain * 1.2,
-        );
-        let before = HELD.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
-        runtime.block_on(run(nap, Some(&ballast)));
-        // The context itself is held once, whatever the number of branches.
-        let held = (MOST.load(Ordering::Relaxed) - before).saturating_sub(ballast.len());
-        print(
-            "W4c held a branch",
-            "bytes",
-            (held / BRANCHES) as f64,
-            1.0,
-            16.0 * 1_024.0,
         );
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Driver {
     /// What the machine said, and nobody was told yet.
     pub(crate) effects: Vec<Effect>,
     /// What is to be done, in order.
-    pub(crate) actions: VecDeque<Effect>,
+    pub(crate) actions: VecDeque<Action>,
     limit: Option<Duration>,
     began: Duration,
     /// Whether the machine wants to know the time.
@@ -45,6 +45,31 @@ pub(crate) struct Driver {
     /// The time of what is told now: one look at the clock for all that happens at once.
     now: Timestamp,
     pub(crate) elapsed: Duration,
+}
+
+/// What is to be done: an effect that is more than to tell something. A run that waits keeps room for a few of them.
+pub(crate) enum Action {
+    RunNode(EffectId, Context),
+    StartTimer(EffectId, Duration),
+    AskHuman(EffectId, Box<Question>),
+    Cancel(EffectId),
+    Restart(u32),
+    Finish(Option<Box<RunFailure>>),
+}
+
+impl Action {
+    /// The action of an effect; `None` for one that only tells something.
+    pub(crate) fn of(effect: Effect) -> Option<Action> {
+        Some(match effect {
+            Effect::RunNode { id, context } => Action::RunNode(id, context),
+            Effect::StartTimer { id, delay } => Action::StartTimer(id, delay),
+            Effect::AskHuman { id, question } => Action::AskHuman(id, question),
+            Effect::CancelEffect { id } => Action::Cancel(id),
+            Effect::Restart { restart, .. } => Action::Restart(restart),
+            Effect::Finish { failure } => Action::Finish(failure.map(Box::new)),
+            _ => return None,
+        })
+    }
 }
 
 /// Why the driver must wait.
@@ -196,7 +221,7 @@ impl Driver {
             while let Some((id, answer)) = run.questions.take() {
                 self.tell_machine(Event::Answered { id, answer });
             }
-            let stage = matches!(self.actions.front(), Some(Effect::RunNode { .. }));
+            let stage = matches!(self.actions.front(), Some(Action::RunNode(..)));
             // What was cancelled may still write where the next stage reads.
             let blocked = stage && pending.is_ending();
             let Some(action) = self.actions.pop_front_if(|_| !blocked) else {
@@ -213,24 +238,23 @@ impl Driver {
                 continue;
             };
             match action {
-                Effect::RunNode { id, context } => {
+                Action::RunNode(id, context) => {
                     if let Err(failure) = self.run_node(run, handlers, pending, cx, id, context) {
                         return Pause::End(Err(failure));
                     }
                 }
-                Effect::StartTimer { id, delay } => pending.timer(run, id, delay),
-                Effect::AskHuman { id, question } => self.ask(run, pending, id, *question),
-                Effect::CancelEffect { id } => {
+                Action::StartTimer(id, delay) => pending.timer(run, id, delay),
+                Action::AskHuman(id, question) => self.ask(run, pending, id, *question),
+                Action::Cancel(id) => {
                     run.questions.close(&id);
                     pending.cancel(&id);
                 }
-                Effect::Restart { restart, .. } => {
+                Action::Restart(restart) => {
                     if let Err(failure) = run.restarted(restart) {
                         return Pause::End(Err(failure));
                     }
                 }
-                Effect::Finish { failure } => return Pause::End(Ok(failure)),
-                _ => {}
+                Action::Finish(failure) => return Pause::End(Ok(failure.map(|failure| *failure))),
             }
         }
         Pause::Turn

@@ -43,18 +43,37 @@ struct Live {
     tasks: u32,
 }
 
-/// What a run waits for.
+/// What a run waits for. Most runs wait for one thing at a time, and many runs wait: the first has a place of its own.
 #[derive(Default)]
 pub(crate) struct Pending<'h> {
-    tasks: FuturesUnordered<Task<'h>>,
-    live: HashMap<EffectId, Live>,
+    first: Option<(EffectId, CancellationToken, Task<'h>)>,
+    more: Option<Box<More<'h>>>,
     /// How many cancelled tasks have yet to end.
     ending: u32,
 }
 
+/// Any number of things, each woken by itself.
+#[derive(Default)]
+struct More<'h> {
+    tasks: FuturesUnordered<Task<'h>>,
+    live: HashMap<EffectId, Live>,
+}
+
+impl More<'_> {
+    /// The token of what is under way for an effect, with one more task.
+    fn token(&mut self, id: &EffectId) -> CancellationToken {
+        let live = self.live.entry(id.clone()).or_insert_with(|| Live {
+            cancelled: CancellationToken::new(),
+            tasks: 0,
+        });
+        live.tasks += 1;
+        live.cancelled.clone()
+    }
+}
+
 impl<'h> Pending<'h> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+        self.first.is_none() && self.more.as_ref().is_none_or(|more| more.tasks.is_empty())
     }
 
     /// Whether something that was cancelled is not over yet.
@@ -62,31 +81,26 @@ impl<'h> Pending<'h> {
         self.ending > 0
     }
 
-    fn token(&mut self, id: &EffectId) -> CancellationToken {
-        match self.live.get_mut(id) {
-            Some(live) => {
-                live.tasks += 1;
-                live.cancelled.clone()
-            }
-            None => {
-                let cancelled = CancellationToken::new();
-                let live = Live {
-                    cancelled: cancelled.clone(),
-                    tasks: 1,
-                };
-                self.live.insert(id.clone(), live);
-                cancelled
-            }
+    fn add(&mut self, id: EffectId, task: impl FnOnce(CancellationToken) -> Task<'h>) {
+        if self.is_empty() {
+            let cancelled = CancellationToken::new();
+            let task = task(cancelled.clone());
+            self.first = Some((id, cancelled, task));
+        } else {
+            let more = self.more.get_or_insert_default();
+            let cancelled = more.token(&id);
+            more.tasks.push(task(cancelled));
         }
     }
 
     /// Waits for an attempt that could not end at once.
     pub(crate) fn stage(&mut self, run: &'h Run, mut attempt: Attempt<'h>) {
-        let cancelled = self.token(&attempt.id);
-        self.tasks.push(Box::pin(async move {
-            let ended = attempt.wait(run, &cancelled).await;
-            Done::Stage(Box::new(attempt), ended)
-        }));
+        self.add(attempt.id.clone(), |cancelled| {
+            Box::pin(async move {
+                let ended = attempt.wait(run, &cancelled).await;
+                Done::Stage(Box::new(attempt), ended)
+            })
+        });
     }
 
     /// Waits for some time.
@@ -112,20 +126,29 @@ impl<'h> Pending<'h> {
 
     /// Waits for something unless it is cancelled.
     fn wanted(&mut self, id: EffectId, task: impl FnOnce(EffectId) -> Task<'h>) {
-        let cancelled = self.token(&id);
         let task = task(id.clone());
-        self.tasks.push(Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = cancelled.cancelled_owned() => Done::Dropped(id),
-                done = task => done,
-            }
-        }));
+        self.add(id.clone(), |cancelled| {
+            Box::pin(async move {
+                tokio::select! {
+                    biased;
+                    () = cancelled.cancelled_owned() => Done::Dropped(id),
+                    done = task => done,
+                }
+            })
+        });
     }
 
     /// Ends all that is under way for an effect.
     pub(crate) fn cancel(&mut self, id: &EffectId) {
-        if let Some(live) = self.live.get(id)
+        if let Some((first, cancelled, _)) = &self.first
+            && first == id
+            && !cancelled.is_cancelled()
+        {
+            self.ending += 1;
+            cancelled.cancel();
+        }
+        if let Some(more) = &self.more
+            && let Some(live) = more.live.get(id)
             && !live.cancelled.is_cancelled()
         {
             self.ending += live.tasks;
@@ -135,16 +158,27 @@ impl<'h> Pending<'h> {
 
     /// What is over next; never ready where nothing is under way. The flag says whether it was cancelled before.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<(Done<'h>, bool)> {
-        let Poll::Ready(Some(done)) = Pin::new(&mut self.tasks).poll_next(cx) else {
+        if let Some((_, cancelled, task)) = &mut self.first
+            && let Poll::Ready(done) = task.as_mut().poll(cx)
+        {
+            let cancelled = cancelled.is_cancelled();
+            self.first = None;
+            self.ending -= u32::from(cancelled);
+            return Poll::Ready((done, cancelled));
+        }
+        let Some(more) = &mut self.more else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(Some(done)) = Pin::new(&mut more.tasks).poll_next(cx) else {
             return Poll::Pending;
         };
         let mut cancelled = false;
-        if let Some(live) = self.live.get_mut(done.id()) {
+        if let Some(live) = more.live.get_mut(done.id()) {
             cancelled = live.cancelled.is_cancelled();
             live.tasks -= 1;
             self.ending -= u32::from(cancelled);
             if live.tasks == 0 {
-                self.live.remove(done.id());
+                more.live.remove(done.id());
             }
         }
         Poll::Ready((done, cancelled))

@@ -7,7 +7,7 @@ use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome};
 use orchestra_graph::{NodeIndex, Role};
 
 use crate::builtin::status;
-use crate::driver::Driver;
+use crate::driver::{Action, Driver};
 use crate::event::EventKind;
 use crate::store::{StageFile, StoreError};
 
@@ -55,7 +55,7 @@ impl Driver {
     pub(crate) fn tell_all(&mut self) -> Result<Option<NodeIndex>, StoreError> {
         let told = |effect: &Effect| matches!(effect, Effect::Observe(_));
         if !self.effects.iter().any(told) {
-            self.actions.extend(self.effects.drain(..));
+            self.actions.extend(self.effects.drain(..).filter_map(Action::of));
             return Ok(None);
         }
         self.look_at_the_clock();
@@ -71,7 +71,7 @@ impl Driver {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Observe(observation) => saved = self.tell(observation)?.or(saved),
-                action => self.actions.push_back(action),
+                other => self.actions.extend(Action::of(other)),
             }
         }
         if last_ended.is_none() {
