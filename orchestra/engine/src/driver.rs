@@ -103,7 +103,7 @@ impl Driver {
         Box::new(Driver {
             run,
             machine,
-            effects: Vec::with_capacity(2),
+            effects: Vec::with_capacity(1),
             actions: VecDeque::with_capacity(2),
             limit: max_time,
             began: Duration::ZERO,

@@ -418,6 +418,11 @@ impl StartBuilder {
             settings, mut origin, ..
         } = self;
         let handlers = resolve(&settings, &self.pipeline, &origin)?;
+        let mut kinds = self.pipeline.kinds.iter();
+        if !kinds.any(|kind| settings.runner_of_children(kind).is_some()) {
+            // Only children need handlers by name again, and many runs may wait.
+            origin.registry = Arc::default();
+        }
         let now = settings.clock.now();
         let (mut id, named) = match self.run_id {
             Some(id) => (RunId::new(id)?, true),
