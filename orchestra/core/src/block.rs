@@ -9,7 +9,7 @@ use orchestra_graph::{EdgeIndex, NodeIndex, branch_id, branches, format_duration
 use serde_json::{Map, Value};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
-use crate::line::{Flow, LineEnd, Step, Todo, facts};
+use crate::line::{Flow, LineEnd, Move, Step, facts};
 use crate::outcome::{Outcome, Status};
 use crate::state::{Line, NodeOutcome, Phase};
 
@@ -176,11 +176,11 @@ impl Block {
 
 impl Step<'_> {
     /// Opens a block at a fan-out.
-    pub(crate) fn fork(&mut self, line: &mut Line, id: EffectId, fan_out: FanOut) -> Result<Todo, Flow> {
+    pub(crate) fn fork(&mut self, line: &mut Line, id: EffectId, fan_out: FanOut) -> Result<Move, Flow> {
         let stage = self.pipeline.stage(line.at.node);
         if line.branch.steps().len() >= MAX_NESTING {
             let reason = format!("more than {MAX_NESTING} parallel blocks are inside one another");
-            return Ok(Todo::Ended(Outcome::fail_terminal(reason)));
+            return Ok(Move::Ended(Outcome::fail_terminal(reason)));
         }
         let (edges, tested) = branches(self.pipeline, stage.index(), &facts(self.pipeline, line, stage));
         let count = edges.len() as u32;
@@ -190,7 +190,7 @@ impl Step<'_> {
             tested,
         });
         if edges.is_empty() {
-            return Ok(Todo::Ended(Outcome::fail(
+            return Ok(Move::Ended(Outcome::fail(
                 "the condition of every branch is false",
             )));
         }
@@ -240,7 +240,7 @@ impl Step<'_> {
                 let counted = self.join(line, *block);
                 let mut outcome = Outcome::fail(format!("timed out after {limit}")).with_code("timeout");
                 outcome.context_updates = counted.context_updates;
-                self.go(line, Todo::Ended(outcome))
+                self.go(line, Move::Ended(outcome))
             }
             other => {
                 line.phase = other;
@@ -250,7 +250,7 @@ impl Step<'_> {
     }
 
     /// Takes the end of a branch, and goes on with its block.
-    pub(crate) fn branch_ended(&mut self, line: &mut Line, place: usize, end: LineEnd) -> Result<Todo, Flow> {
+    pub(crate) fn branch_ended(&mut self, line: &mut Line, place: usize, end: LineEnd) -> Result<Move, Flow> {
         match std::mem::replace(&mut line.phase, Phase::Idle) {
             Phase::Parallel(mut block) => {
                 block.running -= 1;
@@ -265,18 +265,18 @@ impl Step<'_> {
     }
 
     /// Begins branches as long as there is room, and joins them when nothing more can change.
-    fn drive(&mut self, line: &mut Line, mut block: Box<Block>) -> Result<Todo, Flow> {
+    fn drive(&mut self, line: &mut Line, mut block: Box<Block>) -> Result<Move, Flow> {
         loop {
             if block.is_decided() {
                 self.cancel_rest(line, &mut block);
-                return Ok(Todo::Ended(self.join(line, *block)));
+                return Ok(Move::Ended(self.join(line, *block)));
             }
             let place = block.next;
             if place < block.branches.len() && block.running < block.fan_out.max_parallel {
                 block.next += 1;
                 let branch = self.begin(line, &mut block, place);
                 let target = self.pipeline.edge(block.branches[place].edge).to;
-                let flow = self.go(block.branches[place].line.insert(branch), Todo::Enter(target));
+                let flow = self.go(block.branches[place].line.insert(branch), Move::Enter(target));
                 match flow {
                     Flow::Wait => block.running += 1,
                     Flow::Ended(end) => self.close(&mut block, place, end),
@@ -286,7 +286,7 @@ impl Step<'_> {
                     }
                 }
             } else if block.running == 0 {
-                return Ok(Todo::Ended(self.join(line, *block)));
+                return Ok(Move::Ended(self.join(line, *block)));
             } else {
                 line.phase = Phase::Parallel(block);
                 return Err(Flow::Wait);

@@ -3,11 +3,13 @@
 //! The core decides everything that comes next and does nothing itself: it has no I/O, no clock, no chance and
 //! no threads. The engine, the simulator and the tests all drive this one machine.
 
+mod ask;
 mod block;
 mod context;
 mod effect;
 mod failure;
 mod fan_in;
+mod goal_gate;
 mod human;
 mod line;
 mod machine;

@@ -2,15 +2,12 @@
 
 use orchestra_graph::condition::Facts;
 use orchestra_graph::table::Routing;
-use orchestra_graph::{
-    Decision, EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Rule, Stage, kind, route,
-};
+use orchestra_graph::{EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Stage, kind, route};
 use serde_json::Value;
 
 use crate::context::{Context, EngineKey};
 use crate::effect::{Effect, EffectId, Observation};
 use crate::failure::RunFailure;
-use crate::human::{Answer, AnsweredBy, Question, Reply};
 use crate::outcome::{FailureCategory, Outcome, Status};
 use crate::retry;
 use crate::state::{AttemptError, Failing, Line, NodeOutcome, Phase, Totals};
@@ -19,7 +16,7 @@ use crate::state::{AttemptError, Failing, Line, NodeOutcome, Phase, Totals};
 const OUTPUT_PARSE: &str = "output_parse";
 
 /// What a line does next.
-pub(crate) enum Todo {
+pub(crate) enum Move {
     /// Goes to a node.
     Enter(NodeIndex),
     /// Makes an attempt at the node where it is.
@@ -67,14 +64,14 @@ pub(crate) struct Step<'a> {
 
 impl<'a> Step<'a> {
     /// Goes on until something must be waited for.
-    pub(crate) fn go(&mut self, line: &mut Line, todo: Todo) -> Flow {
-        let mut next = Ok(todo);
+    pub(crate) fn go(&mut self, line: &mut Line, next_move: Move) -> Flow {
+        let mut next = Ok(next_move);
         loop {
             next = match next {
-                Ok(Todo::Enter(node)) => self.enter(line, node),
-                Ok(Todo::Attempt) => self.attempt(line),
-                Ok(Todo::Ended(outcome)) => self.ended(line, outcome),
-                Ok(Todo::Choose) => self.choose(line),
+                Ok(Move::Enter(node)) => self.enter(line, node),
+                Ok(Move::Attempt) => self.attempt(line),
+                Ok(Move::Ended(outcome)) => self.ended(line, outcome),
+                Ok(Move::Choose) => self.choose(line),
                 Err(flow) => return flow,
             };
         }
@@ -111,7 +108,7 @@ impl<'a> Step<'a> {
         };
         match self.deliver(branch, id, depth + 1, act) {
             Flow::Ended(end) => match self.branch_ended(line, place, end) {
-                Ok(todo) => self.go(line, todo),
+                Ok(next_move) => self.go(line, next_move),
                 Err(flow) => flow,
             },
             other => other,
@@ -119,7 +116,7 @@ impl<'a> Step<'a> {
     }
 
     /// Goes to a node, unless the line ends there.
-    fn enter(&mut self, line: &mut Line, node: NodeIndex) -> Result<Todo, Flow> {
+    fn enter(&mut self, line: &mut Line, node: NodeIndex) -> Result<Move, Flow> {
         let stage = self.pipeline.stage(node);
         if !line.branch.is_empty() {
             if let Some(end) = self.leaves(line, stage) {
@@ -128,7 +125,7 @@ impl<'a> Step<'a> {
         } else if stage.row().role == Role::Exit
             && let Some(target) = self.gates(line, node)?
         {
-            return Ok(Todo::Enter(target));
+            return Ok(Move::Enter(target));
         }
         self.visit(line, stage)?;
         line.at.node = node;
@@ -137,7 +134,7 @@ impl<'a> Step<'a> {
         line.at.index = self.totals.begun;
         self.totals.begun += 1;
         line.context.set_engine(EngineKey::CurrentNode, stage.id());
-        Ok(Todo::Attempt)
+        Ok(Move::Attempt)
     }
 
     /// How a branch ends before a node; `None` where it goes on into it.
@@ -159,58 +156,6 @@ impl<'a> Step<'a> {
             }
         }
         (stage.row().role == Role::Exit).then_some(LineEnd::End)
-    }
-
-    /// Where unsatisfied goal gates send a run that is about to end well (Attractor 3.4, rule R7).
-    fn gates(&mut self, line: &Line, from: NodeIndex) -> Result<Option<NodeIndex>, Flow> {
-        let nodes = self
-            .pipeline
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| row.goal_gate);
-        let unsatisfied = nodes.filter_map(|(at, row)| {
-            let node = NodeIndex(at as u32);
-            let outcome = line.outcomes.get(node)?;
-            (!outcome.status.is_success()).then_some((node, row, outcome))
-        });
-        let Some((gate, row, outcome)) = unsatisfied.into_iter().next() else {
-            return Ok(None);
-        };
-        let settings = &self.pipeline.settings;
-        let targets = [
-            row.retry_target,
-            row.fallback_retry_target,
-            settings.retry_target,
-            settings.fallback_retry_target,
-        ];
-        let target = targets.into_iter().flatten().next();
-        let spent = self.totals.reroutes >= settings.max_goal_gate_reroutes;
-        let Some(target) = target.filter(|_| !spent) else {
-            return Err(Flow::Abort(RunFailure::GoalGate {
-                node: row.id.to_string(),
-                outcome: outcome.status.word().to_owned(),
-                reason: outcome.notes.clone().unwrap_or_default(),
-                limit: target.map(|_| settings.max_goal_gate_reroutes),
-            }));
-        };
-        self.totals.reroutes += 1;
-        let reroute = self.totals.reroutes;
-        self.tell(|| Observation::GoalGateUnsatisfied {
-            gate,
-            target,
-            reroute,
-        });
-        self.tell(|| Observation::Routed {
-            branch: Default::default(),
-            from,
-            decision: Decision {
-                next: Next::Jump(target),
-                rule: Rule::GoalGate,
-                tested: Vec::new(),
-            },
-        });
-        Ok(Some(target))
     }
 
     /// Counts a visit, unless it is one too many (rule R10).
@@ -241,7 +186,7 @@ impl<'a> Step<'a> {
     }
 
     /// Begins an attempt at the node where the line is.
-    fn attempt(&mut self, line: &mut Line) -> Result<Todo, Flow> {
+    fn attempt(&mut self, line: &mut Line) -> Result<Move, Flow> {
         let stage = self.pipeline.stage(line.at.node);
         let index = line.at.index;
         let restarts = self.totals.restarts;
@@ -272,7 +217,7 @@ impl<'a> Step<'a> {
     }
 
     /// A node whose outcome the core itself knows.
-    fn decided(&mut self, line: &mut Line, stage: Stage<'_>) -> Result<Todo, Flow> {
+    fn decided(&mut self, line: &mut Line, stage: Stage<'_>) -> Result<Move, Flow> {
         let role = stage.row().role;
         line.path.push(stage.index());
         if role != Role::Routing {
@@ -288,115 +233,11 @@ impl<'a> Step<'a> {
         if role == Role::Exit {
             return Err(Flow::Ended(LineEnd::End));
         }
-        Ok(Todo::Choose)
-    }
-
-    /// Asks a person for the way on (Attractor 4.6, rules H1 to H3).
-    fn ask(&mut self, line: &mut Line, stage: Stage<'_>, id: EffectId) -> Result<Todo, Flow> {
-        let question = Box::new(Question::of_gate(
-            self.pipeline,
-            stage.index(),
-            id.name(self.pipeline),
-        ));
-        if question.options.is_empty() {
-            let reason = "the gate has no outgoing edge that a person could choose";
-            return Ok(Todo::Ended(Outcome::fail_terminal(reason)));
-        }
-        line.phase = Phase::Asking(question.clone());
-        if let Some(delay) = question.timeout {
-            self.effects.push(Effect::StartTimer {
-                id: id.clone(),
-                delay,
-            });
-        }
-        // Who hears of the question may answer it at once, so it is open before.
-        self.effects.push(Effect::AskHuman {
-            id: id.clone(),
-            question: question.clone(),
-        });
-        self.tell(|| Observation::InterviewStarted { id, question });
-        Err(Flow::Wait)
-    }
-
-    /// Takes an answer, if the question does.
-    pub(crate) fn answered(&mut self, line: &mut Line, answer: &Answer) -> Flow {
-        let Phase::Asking(question) = &line.phase else {
-            return Flow::Wait;
-        };
-        if answer.reply == Reply::TimedOut {
-            return self.unanswered(line);
-        }
-        let (outcome, told) = if answer.reply == Reply::Skipped {
-            let reason = "the person skipped the question";
-            (Outcome::fail_terminal(reason), "skipped".to_owned())
-        } else {
-            let Ok(accepted) = question.accept(answer) else {
-                return Flow::Wait;
-            };
-            let label = accepted.options.first().map(|option| option.label.clone());
-            let told = accepted.text.clone().or(label).unwrap_or_default();
-            (question.outcome(&accepted, answer.by), told)
-        };
-        let text = question.text.clone();
-        let timed = question.timeout.is_some();
-        let id = line.id(self.totals.restarts);
-        if timed {
-            self.effects.push(Effect::CancelEffect { id: id.clone() });
-        }
-        let by = answer.by;
-        self.tell(|| Observation::InterviewCompleted {
-            id,
-            question: text,
-            answer: told,
-            by,
-        });
-        self.go(line, Todo::Ended(outcome))
-    }
-
-    /// A question could not be put: its gate fails. Nothing but an answer or a default lets it succeed (rule H3).
-    pub(crate) fn not_asked(&mut self, line: &mut Line, outcome: Outcome) -> Flow {
-        let Phase::Asking(question) = &line.phase else {
-            return Flow::Wait;
-        };
-        if !matches!(outcome.status, Status::Fail | Status::Retry) {
-            return Flow::Wait;
-        }
-        if question.timeout.is_some() {
-            let id = line.id(self.totals.restarts);
-            self.effects.push(Effect::CancelEffect { id });
-        }
-        self.go(line, Todo::Ended(outcome))
-    }
-
-    /// The time to answer is up: the default, else another attempt (rule H3). Silence never approves.
-    pub(crate) fn unanswered(&mut self, line: &mut Line) -> Flow {
-        let Phase::Asking(question) = &line.phase else {
-            return Flow::Wait;
-        };
-        let default = question
-            .default
-            .clone()
-            .map(|key| Answer::choice(key).by(AnsweredBy::Default));
-        let accepted = default.as_ref().and_then(|answer| question.accept(answer).ok());
-        let outcome = match &accepted {
-            Some(accepted) => question.outcome(accepted, AnsweredBy::Default),
-            None => Outcome::retry("nobody answered in time, and the gate has no default"),
-        };
-        let label = accepted.and_then(|accepted| accepted.options.into_iter().next());
-        let (text, timeout) = (question.text.clone(), question.timeout.unwrap_or_default());
-        let id = line.id(self.totals.restarts);
-        self.effects.push(Effect::CancelEffect { id: id.clone() });
-        self.tell(|| Observation::InterviewTimeout {
-            id,
-            question: text,
-            timeout,
-            default: label.map(|option| option.label),
-        });
-        self.go(line, Todo::Ended(outcome))
+        Ok(Move::Choose)
     }
 
     /// Takes the outcome of an attempt: another one, or the way on.
-    fn ended(&mut self, line: &mut Line, mut outcome: Outcome) -> Result<Todo, Flow> {
+    fn ended(&mut self, line: &mut Line, mut outcome: Outcome) -> Result<Move, Flow> {
         line.phase = Phase::Idle;
         let stage = self.pipeline.stage(line.at.node);
         let index = line.at.index;
@@ -470,7 +311,7 @@ impl<'a> Step<'a> {
         if stage.row().role == Role::Exit && !failed {
             return Err(Flow::Ended(LineEnd::End));
         }
-        Ok(Todo::Choose)
+        Ok(Move::Choose)
     }
 
     /// Keeps the reason of a failed attempt (rule Y7).
@@ -544,7 +385,7 @@ impl<'a> Step<'a> {
     }
 
     /// Asks the router and follows it.
-    fn choose(&mut self, line: &mut Line) -> Result<Todo, Flow> {
+    fn choose(&mut self, line: &mut Line) -> Result<Move, Flow> {
         let pipeline = self.pipeline;
         let stage = pipeline.stage(line.at.node);
         let decision = route(pipeline, stage.index(), &facts(pipeline, line, stage));
@@ -570,14 +411,14 @@ impl<'a> Step<'a> {
                     let context = line.context.clone();
                     return Err(Flow::Restart { edge, context });
                 }
-                return Ok(Todo::Enter(row.to));
+                return Ok(Move::Enter(row.to));
             }
-            Next::Jump(target) => return Ok(Todo::Enter(target)),
+            Next::Jump(target) => return Ok(Move::Enter(target)),
             Next::End { success: true } => {
                 if line.branch.is_empty()
                     && let Some(target) = self.gates(line, stage.index())?
                 {
-                    return Ok(Todo::Enter(target));
+                    return Ok(Move::Enter(target));
                 }
                 return Err(Flow::Ended(LineEnd::End));
             }

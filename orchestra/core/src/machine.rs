@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::effect::{Effect, EffectId, Event, Observation};
 use crate::failure::RunFailure;
 use crate::human::Question;
-use crate::line::{Flow, LineEnd, Step, Todo, once};
+use crate::line::{Flow, LineEnd, Move, Step, once};
 use crate::state::{Line, Phase, State, Totals};
 
 /// The run of a pipeline (Attractor 3.2). Events go in, effects come out; the same events always give the same effects.
@@ -77,7 +77,7 @@ impl Machine {
     /// Goes to the first stage; to be called once.
     pub fn begin(&mut self, effects: &mut Vec<Effect>) {
         let start = self.pipeline.start;
-        let flow = self.step(effects, |step, main| step.go(main, Todo::Enter(start)));
+        let flow = self.step(effects, |step, main| step.go(main, Move::Enter(start)));
         self.conclude(flow, effects);
     }
 
@@ -93,13 +93,13 @@ impl Machine {
             }
             Event::NodeFinished { id, outcome } => {
                 self.deliver(&id, effects, |step, line| match line.phase {
-                    Phase::Running => step.go(line, Todo::Ended(outcome)),
+                    Phase::Running => step.go(line, Move::Ended(outcome)),
                     Phase::Asking(_) => step.not_asked(line, outcome),
                     _ => Flow::Wait,
                 })
             }
             Event::TimerFired { id } => self.deliver(&id, effects, |step, line| match &line.phase {
-                Phase::BackOff => step.go(line, Todo::Attempt),
+                Phase::BackOff => step.go(line, Move::Attempt),
                 Phase::Asking(question) if question.timeout.is_some() => step.unanswered(line),
                 Phase::Parallel(block) if block.is_timed() => step.block_timed_out(line),
                 _ => Flow::Wait,
@@ -204,7 +204,7 @@ impl Machine {
                 Flow::Abort(failure) => Some(failure),
                 Flow::Restart { edge, context } => match self.restart(edge, &context, effects) {
                     Ok(target) => {
-                        flow = self.step(effects, |step, main| step.go(main, Todo::Enter(target)));
+                        flow = self.step(effects, |step, main| step.go(main, Move::Enter(target)));
                         continue;
                     }
                     Err(failure) => Some(failure),

@@ -1,0 +1,115 @@
+//! Human gates: a question, its answer, its time-out (Attractor 4.6, rules H1 to H4).
+
+use orchestra_graph::Stage;
+
+use crate::effect::{Effect, EffectId, Observation};
+use crate::human::{Answer, AnsweredBy, Question, Reply};
+use crate::line::{Flow, Move, Step};
+use crate::outcome::{Outcome, Status};
+use crate::state::{Line, Phase};
+
+impl Step<'_> {
+    /// Asks a person for the way on (Attractor 4.6, rules H1 to H3).
+    pub(crate) fn ask(&mut self, line: &mut Line, stage: Stage<'_>, id: EffectId) -> Result<Move, Flow> {
+        let question = Box::new(Question::of_gate(
+            self.pipeline,
+            stage.index(),
+            id.name(self.pipeline),
+        ));
+        if question.options.is_empty() {
+            let reason = "the gate has no outgoing edge that a person could choose";
+            return Ok(Move::Ended(Outcome::fail_terminal(reason)));
+        }
+        line.phase = Phase::Asking(question.clone());
+        if let Some(delay) = question.timeout {
+            self.effects.push(Effect::StartTimer {
+                id: id.clone(),
+                delay,
+            });
+        }
+        // Who hears of the question may answer it at once, so it is open before.
+        self.effects.push(Effect::AskHuman {
+            id: id.clone(),
+            question: question.clone(),
+        });
+        self.tell(|| Observation::InterviewStarted { id, question });
+        Err(Flow::Wait)
+    }
+
+    /// Takes an answer, if the question does.
+    pub(crate) fn answered(&mut self, line: &mut Line, answer: &Answer) -> Flow {
+        let Phase::Asking(question) = &line.phase else {
+            return Flow::Wait;
+        };
+        if answer.reply == Reply::TimedOut {
+            return self.unanswered(line);
+        }
+        let (outcome, told) = if answer.reply == Reply::Skipped {
+            let reason = "the person skipped the question";
+            (Outcome::fail_terminal(reason), "skipped".to_owned())
+        } else {
+            let Ok(accepted) = question.accept(answer) else {
+                return Flow::Wait;
+            };
+            let label = accepted.options.first().map(|option| option.label.clone());
+            let told = accepted.text.clone().or(label).unwrap_or_default();
+            (question.outcome(&accepted, answer.by), told)
+        };
+        let text = question.text.clone();
+        let timed = question.timeout.is_some();
+        let id = line.id(self.totals.restarts);
+        if timed {
+            self.effects.push(Effect::CancelEffect { id: id.clone() });
+        }
+        let by = answer.by;
+        self.tell(|| Observation::InterviewCompleted {
+            id,
+            question: text,
+            answer: told,
+            by,
+        });
+        self.go(line, Move::Ended(outcome))
+    }
+
+    /// A question could not be put: its gate fails. Nothing but an answer or a default lets it succeed (rule H3).
+    pub(crate) fn not_asked(&mut self, line: &mut Line, outcome: Outcome) -> Flow {
+        let Phase::Asking(question) = &line.phase else {
+            return Flow::Wait;
+        };
+        if !matches!(outcome.status, Status::Fail | Status::Retry) {
+            return Flow::Wait;
+        }
+        if question.timeout.is_some() {
+            let id = line.id(self.totals.restarts);
+            self.effects.push(Effect::CancelEffect { id });
+        }
+        self.go(line, Move::Ended(outcome))
+    }
+
+    /// The time to answer is up: the default, else another attempt (rule H3). Silence never approves.
+    pub(crate) fn unanswered(&mut self, line: &mut Line) -> Flow {
+        let Phase::Asking(question) = &line.phase else {
+            return Flow::Wait;
+        };
+        let default = question
+            .default
+            .clone()
+            .map(|key| Answer::choice(key).by(AnsweredBy::Default));
+        let accepted = default.as_ref().and_then(|answer| question.accept(answer).ok());
+        let outcome = match &accepted {
+            Some(accepted) => question.outcome(accepted, AnsweredBy::Default),
+            None => Outcome::retry("nobody answered in time, and the gate has no default"),
+        };
+        let label = accepted.and_then(|accepted| accepted.options.into_iter().next());
+        let (text, timeout) = (question.text.clone(), question.timeout.unwrap_or_default());
+        let id = line.id(self.totals.restarts);
+        self.effects.push(Effect::CancelEffect { id: id.clone() });
+        self.tell(|| Observation::InterviewTimeout {
+            id,
+            question: text,
+            timeout,
+            default: label.map(|option| option.label),
+        });
+        self.go(line, Move::Ended(outcome))
+    }
+}
