@@ -77,6 +77,14 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// Takes the outcome of an attempt, and goes on.
+    pub(crate) fn finish(&mut self, line: &mut Line, outcome: Outcome) -> Flow {
+        match self.ended(line, outcome) {
+            Ok(next_move) => self.go(line, next_move),
+            Err(flow) => flow,
+        }
+    }
+
     /// Acts on the line that waits for an effect, and on the blocks around it.
     pub(crate) fn deliver(
         &mut self,

@@ -91,9 +91,13 @@ impl Machine {
                 self.state.totals.elapsed = elapsed;
                 return;
             }
+            Event::NodeFinished { id, outcome } if self.is_running(&id) => {
+                // The hot path: an outcome is large, and moved as seldom as may be.
+                self.step(effects, |step, main| step.finish(main, outcome))
+            }
             Event::NodeFinished { id, outcome } => {
                 self.deliver(&id, effects, |step, line| match line.phase {
-                    Phase::Running => step.go(line, Move::Ended(outcome)),
+                    Phase::Running => step.finish(line, outcome),
                     Phase::Asking(_) => step.not_asked(line, outcome),
                     _ => Flow::Wait,
                 })
@@ -151,6 +155,16 @@ impl Machine {
             }
         });
         questions
+    }
+
+    /// Whether the main line waits for this stage.
+    fn is_running(&self, id: &EffectId) -> bool {
+        let main = &self.state.main;
+        let here = (main.at.node, main.at.visit, main.at.attempt);
+        matches!(main.phase, Phase::Running)
+            && id.branch.is_empty()
+            && id.restart == self.state.totals.restarts
+            && here == (id.node, id.visit, id.attempt)
     }
 
     fn waiting<'s>(&'s self, line: &'s Line, tell: &mut dyn FnMut(EffectId, &'s Phase)) {
