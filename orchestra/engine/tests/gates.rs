@@ -327,3 +327,27 @@ async fn gates_of_parallel_branches_are_open_at_the_same_time() {
     run.answer("left", Answer::choice("ok")).unwrap();
     assert!(run.wait().await.unwrap().is_success());
 }
+
+#[tokio::test(start_paused = true)]
+async fn silence_takes_no_answer_even_where_one_leads_into_a_routing_node() {
+    let text = "digraph t { ROUTING start -> ask; ask [shape=hexagon, timeout=5m]; ask -> check [label=Yes]
+        check [shape=diamond]; check -> exit }";
+    for routing in ["", "routing=first_match;"] {
+        let engine = Engine::builder().interviewer(Silent).build().unwrap();
+        let graph = pipeline(&text.replace("ROUTING", routing));
+        let run = engine.start_loaded(graph, ()).await.unwrap();
+        let result = run.wait().await.unwrap();
+        assert_eq!(result.path, ["start", "ask"], "{routing}");
+        assert_eq!(result.status, RunStatus::Fail);
+    }
+}
+
+#[tokio::test]
+async fn in_first_match_routing_the_answer_decides_among_the_answers() {
+    let text = "digraph t { routing=first_match; start -> ask; ask [shape=hexagon]; ask -> ship [label=Ship]
+        ask -> mend [label=Mend]; ship [type=act]; mend [type=act]; ship -> exit; mend -> exit }";
+    let interviewer = QueueInterviewer::new().answers(["mend"]);
+    let engine = Engine::builder().interviewer(interviewer).build().unwrap();
+    let run = engine.start_loaded(pipeline(text), Acts::new()).await.unwrap();
+    assert_eq!(run.wait().await.unwrap().path, ["start", "ask", "mend", "exit"]);
+}

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::condition::{Facts, PLAIN_KEYS};
+use crate::kind;
 use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
 use crate::table::{EdgeRow, End, FanOut, Pipeline, Role, Routing, Stage};
@@ -363,7 +364,10 @@ fn five_step(
             return (Next::Edge(edge), rule);
         }
     } else {
-        let into_routing = || plain().filter(|(_, edge)| pipeline.stage(edge.to).row().role == Role::Routing);
+        // The edges of a human gate are its answers, and a gate that failed has none (rule H3).
+        let is_gate = stage.kind() == kind::WAIT_HUMAN;
+        let decides = |edge: &EdgeRow| pipeline.stage(edge.to).row().role == Role::Routing && !is_gate;
+        let into_routing = || plain().filter(|(_, edge)| decides(edge));
         if let Some((edge, _)) = unconditional(pipeline, into_routing, facts) {
             return (Next::Edge(edge), Rule::FailureToRouting);
         }
@@ -424,14 +428,26 @@ fn no_way(stage: Stage<'_>, with_edges: RouteFault) -> (Next, Rule) {
     }
 }
 
+/// Whether an edge of a human gate is the one that was answered (rules H2, H3).
+fn is_answer(pipeline: &Pipeline, edge: &EdgeRow, facts: &Facts<'_>) -> bool {
+    let target = pipeline.stage(edge.to).id();
+    !facts.failed()
+        && match &*edge.normalized_label {
+            "" => facts.suggested_next_ids.iter().any(|id| id == target),
+            label => label == normalize_label(facts.preferred_label),
+        }
+}
+
 fn first_match(
     pipeline: &Pipeline,
     stage: Stage<'_>,
     facts: &Facts<'_>,
     tested: &mut Vec<Tested>,
 ) -> (Next, Rule) {
+    let is_gate = stage.kind() == kind::WAIT_HUMAN;
     for (at, edge) in stage.edges() {
-        if test(pipeline, at, edge, facts, tested).unwrap_or(true) {
+        let plain = || !is_gate || is_answer(pipeline, edge, facts);
+        if test(pipeline, at, edge, facts, tested).unwrap_or_else(plain) {
             return (Next::Edge(at), Rule::FirstMatch);
         }
     }

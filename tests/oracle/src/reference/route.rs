@@ -51,7 +51,9 @@ impl Rules<'_> {
                 for (place, (_, edge)) in edges.iter().enumerate() {
                     let held = self.holds(line, edge, &seen);
                     tested.extend(held.map(|held| (place, held)));
-                    if held != Some(false) {
+                    // The plain edges of a gate are its answers (rules H2, H3).
+                    let unanswered = held.is_none() && graph.is_gate(at) && !answered(line, edge);
+                    if held != Some(false) && !unanswered {
                         chosen = Some((place, "first_match"));
                         break;
                     }
@@ -155,6 +157,8 @@ impl Rules<'_> {
             .collect();
         if line.last.word == "fail" && self.graph.part(at) != Part::Routing && !self.routes_failures(at) {
             plain.retain(|place| self.graph.part(&edges[*place].1.to) == Part::Routing);
+            // A gate that failed has no answer (rule H3).
+            plain.retain(|_| !self.graph.is_gate(at));
             return steps_two_to_five(line, edges, &plain).map(|(place, _)| (place, "failure_to_routing"));
         }
         steps_two_to_five(line, edges, &plain)
@@ -212,6 +216,10 @@ impl Rules<'_> {
         let seen = self.seen(line, at);
         let mut text = format!("no edge of `{at}` may be taken");
         for (_, edge) in edges {
+            // An edge without condition can only be an answer that was not given.
+            if self.holds(line, edge, &seen).is_none() {
+                continue;
+            }
             let condition = attribute(&edge.attributes, "condition");
             let kind = attribute(&edge.attributes, "condition_type");
             let value = attribute(&edge.attributes, "condition_value");
@@ -354,6 +362,16 @@ fn best(edges: &[(usize, &Edge)], among: &[usize]) -> Option<(usize, &'static st
         _ => "lowest_target",
     };
     Some((sorted[0], rule))
+}
+
+/// Whether an edge of a gate is the one that was answered.
+fn answered(line: &Line, edge: &Edge) -> bool {
+    let label = attribute(&edge.attributes, "label");
+    line.last.word != "fail"
+        && match normal(label).as_str() {
+            "" => line.last.suggested.contains(&edge.to),
+            label => label == normal(&line.last.preferred_label),
+        }
 }
 
 /// Lower case, trimmed, without `[K] `, `K) ` or `K - ` in front (Attractor 3.3).
