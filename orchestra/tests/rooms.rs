@@ -39,14 +39,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-engine",
         &[
+            "crc32fast",
             "futures-core",
             "futures-util",
             "libc",
             "orchestra-core",
             "orchestra-graph",
             "process-wrap",
+            "rustix",
             "serde",
             "serde_json",
+            "sha2",
             "thiserror",
             "tokio",
             "tokio-util",
@@ -56,6 +59,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-picture",
         &["ascii-dag", "dagre", "orchestra-graph", "thiserror"],
+    ),
+    (
+        "orchestra-sessions",
+        &["orchestra-engine", "rusqlite", "serde", "serde_json", "thiserror"],
     ),
     (
         "orchestra-testkit",
