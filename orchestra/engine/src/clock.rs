@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A moment in UTC, to the millisecond; shown as RFC 3339.
 ///
@@ -62,9 +62,44 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl Timestamp {
+    /// Reads what [`Display`](fmt::Display) shows, and nothing else.
+    fn parse(text: &str) -> Option<Timestamp> {
+        let number = |from: usize, to: usize| -> Option<u64> {
+            let digits = text.get(from..to)?;
+            digits.bytes().all(|digit| digit.is_ascii_digit()).then_some(())?;
+            digits.parse().ok()
+        };
+        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+        if year < 1970 || !(1..=12).contains(&month) || day == 0 {
+            return None;
+        }
+        // As in `civil`: years begin in March here.
+        let shifted_year = year - u64::from(month <= 2);
+        let (era, year_of_era) = (shifted_year / 400, shifted_year % 400);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let seconds = days.checked_sub(719_468)? * 86_400 + hour * 3_600 + minute * 60 + second;
+        let found = Timestamp::from_millis(seconds * 1_000 + number(20, 23)?);
+        // This also refuses the 30th of February, and what stands between the numbers.
+        (found.to_string() == text).then_some(found)
+    }
+}
+
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Timestamp::parse(&text).ok_or_else(|| {
+            let expected = "a moment in UTC such as `2026-11-21T15:30:00.042Z`";
+            de::Error::invalid_value(de::Unexpected::Str(&text), &expected)
+        })
     }
 }
 
@@ -157,5 +192,35 @@ mod tests {
         assert_eq!(shown(1_709_164_799), "2024-02-28T23:59:59.000Z");
         assert_eq!(shown(1_735_689_599), "2024-12-31T23:59:59.000Z");
         assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_moment_is_read_as_it_is_written_and_nothing_else_is_one() {
+        let day = 86_400_000;
+        let moments = (0..60_000)
+            .map(|days| days * day + 42)
+            .chain([0, 951_782_399_999]);
+        for moment in moments.map(Timestamp::from_millis) {
+            assert_eq!(Timestamp::parse(&moment.to_string()), Some(moment), "{moment}");
+        }
+        for wrong in [
+            "",
+            "2026-11-21",
+            "2026-11-21T15:30:00.042",
+            "2026-11-21T15:30:00Z",
+            "2026-11-21 15:30:00.042Z",
+            "2026-11-21T15:30:00.042Z ",
+            "2026-02-30T00:00:00.000Z",
+            "2026-13-01T00:00:00.000Z",
+            "2026-00-01T00:00:00.000Z",
+            "2026-01-00T00:00:00.000Z",
+            "2026-01-01T24:00:00.000Z",
+            "1969-12-31T23:59:59.999Z",
+            "0000-00-00T00:00:00.000Z",
+            "+026-11-21T15:30:00.042Z",
+            "2026-11-21T15:30:00.042\u{e9}",
+        ] {
+            assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
+        }
     }
 }
