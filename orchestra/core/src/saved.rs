@@ -49,7 +49,7 @@ pub struct SavedState {
 /// let long = of("digraph { a -> exit; start -> a }");
 /// let saved = Machine::start(long, Context::new(), 7, &mut Vec::new()).saved();
 /// let fault = saved.restore(&of("digraph { start -> exit }")).unwrap_err();
-/// assert_eq!(fault.to_string(), "the state names node 2, but the pipeline has 2 nodes");
+/// assert_eq!(fault.to_string(), "the state names edge 1, but the pipeline has 1 edges");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFault(String);
