@@ -1,44 +1,49 @@
-//! What a run uses: tokens and money, and how much of them it may.
+//! What stages use of models: tokens, and what they cost.
 
+use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// What an attempt, a stage or a run used.
+/// What a stage, a node or a run has used: tokens and money.
+///
+/// Sums stand still at the largest number instead of starting over.
 ///
 /// ```
 /// use orchestra_core::Usage;
-/// let first = Usage { input_tokens: 1_200, output_tokens: 300, cost_micros: 7_500 };
-/// let both = first + Usage { output_tokens: 100, ..Usage::default() };
-/// assert_eq!((both.tokens(), both.cost_usd()), (1_600, 0.0075));
+/// let mut usage = Usage { input_tokens: 900, output_tokens: 100, cost_micros: 12_500 };
+/// usage += Usage { output_tokens: 50, ..Usage::default() };
+/// assert_eq!((usage.tokens(), usage.cost_usd()), (1_050, 0.0125));
+/// assert_eq!(serde_json::from_str::<Usage>(r#"{"input_tokens":7}"#)?.tokens(), 7);
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens that a model read.
+    /// What was sent to models.
     #[serde(default)]
     pub input_tokens: u64,
-    /// Tokens that a model wrote.
+    /// What models wrote.
     #[serde(default)]
     pub output_tokens: u64,
-    /// What it cost, in millionths of a US dollar.
+    /// The price, in millionths of a US dollar; whole numbers, so that sums do not depend on their order.
     #[serde(default)]
     pub cost_micros: u64,
 }
 
 impl Usage {
-    /// All tokens together.
-    pub const fn tokens(&self) -> u64 {
+    /// The tokens of both directions.
+    pub const fn tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// What it cost, in US dollars.
-    pub fn cost_usd(&self) -> f64 {
+    /// The price in US dollars, for people.
+    pub const fn cost_usd(self) -> f64 {
         self.cost_micros as f64 / 1_000_000.0
     }
 
     /// Whether nothing was used.
-    pub fn is_empty(&self) -> bool {
-        *self == Usage::default()
+    pub const fn is_zero(self) -> bool {
+        self.tokens() == 0 && self.cost_micros == 0
     }
 }
 
@@ -57,6 +62,32 @@ impl Add for Usage {
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Usage) {
         *self = *self + other;
+    }
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Usage>>(usages: I) -> Usage {
+        usages.fold(Usage::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_stand_still_at_the_largest_number() {
+        let much = Usage {
+            input_tokens: u64::MAX - 1,
+            output_tokens: 2,
+            cost_micros: u64::MAX,
+        };
+        let sum: Usage = [much, much].into_iter().sum();
+        assert_eq!(sum.input_tokens, u64::MAX);
+        assert_eq!(sum.output_tokens, 4);
+        assert_eq!(sum.cost_micros, u64::MAX);
+        assert_eq!(sum.tokens(), u64::MAX);
+        assert!(Usage::default().is_zero() && !sum.is_zero());
     }
 }
 
