@@ -284,10 +284,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Another file system for run folders, for tests.
+    /// Another file system, for tests.
     #[must_use]
-    pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
-        self.files = files;
+    pub fn file_system(mut self, files: impl FileSystem) -> EngineBuilder {
+        self.files = Arc::new(files);
         self
     }
 

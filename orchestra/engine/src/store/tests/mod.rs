@@ -1,13 +1,132 @@
 //! The store, and what becomes of it when calls fail, bytes are changed, and machines lose power.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod folder;
 mod journal;
+mod owner;
+mod stages;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
+use orchestra_core::Context;
+
 use super::files::{Access, FileSystem, OpenFile, SystemFiles};
+use super::{
+    Checkpoint, Durability, FolderStore, Manifest, Opened, PROTOCOL, PinnedPipeline, Position, RunStore,
+    SCHEMA, StoreError, StoreOptions, system,
+};
+use crate::clock::Timestamp;
+use crate::event::{EventKind, RunEvent};
+use crate::id::RunId;
+
+pub(super) const ENOSPC: i32 = 28;
+pub(super) const EIO: i32 = 5;
+pub(super) const EROFS: i32 = 30;
+
+pub(super) fn manifest(durability: Durability) -> Manifest {
+    let mut params = Context::new();
+    params.set("color".to_owned(), "red");
+    Manifest {
+        schema: SCHEMA.to_owned(),
+        run: "one".to_owned(),
+        name: "poem".to_owned(),
+        goal: "A poem".to_owned(),
+        file: "t.dot".to_owned(),
+        started: Timestamp::from_millis(1_795_275_000_042),
+        seed: 7,
+        simulated: false,
+        engine: "0.1.0".to_owned(),
+        protocol: PROTOCOL,
+        durability,
+        max_time: Some(std::time::Duration::from_secs(90)),
+        replayed_from: None,
+        params,
+        script: None,
+        pipeline: PinnedPipeline {
+            file: "t.dot".to_owned(),
+            hash: "sha256:00".to_owned(),
+            source: "digraph { start -> exit }".to_owned(),
+        },
+        children: Vec::new(),
+    }
+}
+
+pub(super) fn checkpoint(state: &str, journal: Position) -> Checkpoint {
+    Checkpoint {
+        schema: "orchestra.checkpoint/1".to_owned(),
+        run: "one".to_owned(),
+        timestamp: Timestamp::from_millis(1_795_275_000_042),
+        status: "running".to_owned(),
+        failure: None,
+        current_node: "write".to_owned(),
+        completed_nodes: vec!["start".to_owned(), "write".to_owned()],
+        node_retries: BTreeMap::new(),
+        node_visits: BTreeMap::from([("write".to_owned(), 1)]),
+        node_outcomes: BTreeMap::new(),
+        restarts: 0,
+        context: Context::new(),
+        seed: 7,
+        state: Some(serde_json::value::RawValue::from_string(state.to_owned()).unwrap()),
+        journal,
+    }
+}
+
+pub(super) fn event(seq: u64) -> RunEvent {
+    RunEvent {
+        seq,
+        time: Timestamp::from_millis(1_795_275_000_042),
+        run: RunId::new("one").unwrap(),
+        kind: EventKind::PipelineStarted {
+            name: "poem".to_owned(),
+            goal: String::new(),
+        },
+    }
+}
+
+pub(super) fn record(number: u64) -> Vec<u8> {
+    let text = "x".repeat((number * 37 % 90) as usize);
+    format!(r#"{{"epoch":1,"event":{{"NodeFinished":{number}}},"text":"{text}"}}"#).into_bytes()
+}
+
+pub(super) fn options(durability: Durability) -> StoreOptions {
+    StoreOptions {
+        durability,
+        ..StoreOptions::default()
+    }
+}
+
+/// A new run that began.
+pub(super) fn create(folder: &Path) -> FolderStore {
+    let store = FolderStore::create(system(), folder, options(Durability::Full)).unwrap();
+    store.manifest(&manifest(Durability::Full)).unwrap();
+    store
+}
+
+pub(super) fn open(folder: &Path) -> Result<Opened, StoreError> {
+    FolderStore::open(system(), folder, options(Durability::Full), false)
+}
+
+/// The names and contents of all files below a folder.
+pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                found.insert(format!("{name}/"), Vec::new());
+                walk(root, &path, found);
+            } else {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(folder, folder, &mut found);
+    found
+}
 
 /// A number generator (SplitMix64).
 pub(super) struct Chance(pub(super) u64);
@@ -71,7 +190,8 @@ pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
     }
 }
 
-/// A file system that counts the calls that change something, and fails one of them and all that follow.
+/// A file system that counts the calls that change something, and fails some of them. It waits for no disk: no test
+/// takes the power away.
 #[derive(Default)]
 pub(super) struct Failing {
     inner: Mutex<Inner>,
@@ -83,6 +203,8 @@ struct Inner {
     fails_from: usize,
     fails_to: usize,
     error: i32,
+    /// What happens right before a call of some number.
+    before: Option<(usize, Box<dyn FnOnce() + Send>)>,
 }
 
 impl Failing {
@@ -94,7 +216,14 @@ impl Failing {
             fails_from: from,
             fails_to: to,
             error,
+            before: None,
         };
+    }
+
+    /// Does something right before a call.
+    pub(super) fn before(&self, call: usize, what: impl FnOnce() + Send + 'static) {
+        self.set(0, 0, 0);
+        self.inner.lock().unwrap().before = Some((call, Box::new(what)));
     }
 
     /// The calls so far.
@@ -109,6 +238,12 @@ impl Failing {
     fn call(&self, name: &'static str) -> io::Result<()> {
         let mut inner = self.inner.lock().unwrap();
         inner.calls.push(name);
+        let now = inner.calls.len();
+        if let Some((_, what)) = inner.before.take_if(|(call, _)| *call == now) {
+            drop(inner);
+            what();
+            return Ok(());
+        }
         match (inner.fails_from..=inner.fails_to).contains(&inner.calls.len()) {
             true => Err(io::Error::from_raw_os_error(inner.error)),
             false => Ok(()),
@@ -143,17 +278,14 @@ impl FileSystem for Failing {
         self.call("set_length")?;
         SystemFiles.set_length(file, length)
     }
-    fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
-        self.call("sync_data")?;
-        SystemFiles.sync_data(file)
+    fn sync_data(&self, _: &OpenFile) -> io::Result<()> {
+        self.call("sync_data")
     }
-    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        self.call("sync_all")?;
-        SystemFiles.sync_all(file)
+    fn sync_all(&self, _: &OpenFile) -> io::Result<()> {
+        self.call("sync_all")
     }
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.call("sync_folder")?;
-        SystemFiles.sync_folder(path)
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        self.call("sync_folder")
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.call("rename")?;
