@@ -14,8 +14,8 @@ use crate::state::Line;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedBlock {
     /// What was counted before the branches began, where it is not nothing.
-    visits: Vec<(u32, u32)>,
-    branches: Vec<SavedBranch>,
+    pub(crate) visits: Vec<(u32, u32)>,
+    pub(crate) branches: Vec<SavedBranch>,
     next: usize,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     first_failure: String,
@@ -24,12 +24,12 @@ pub(crate) struct SavedBlock {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedBranch {
-    edge: u32,
+pub(crate) struct SavedBranch {
+    pub(crate) edge: u32,
     #[serde(rename = "began_us", with = "crate::micros")]
     began: Duration,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    line: Option<Box<SavedLine>>,
+    pub(crate) line: Option<Box<SavedLine>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<SavedEnd>,
 }
