@@ -8,6 +8,7 @@ mod binding;
 mod blocking;
 mod builtin;
 mod clock;
+mod deadline;
 mod disk;
 mod driver;
 mod engine;
@@ -17,20 +18,25 @@ mod handle;
 mod handler;
 mod id;
 mod interview;
+mod keeping;
 mod needs;
 mod needs_text;
 mod pending;
+mod pinned;
 pub mod process;
 mod questions;
+mod records;
 mod registry;
 mod resolve;
 mod result;
+mod resume;
 mod run;
 mod shared;
 mod sink;
 mod stage;
 mod steering;
 mod store;
+mod take_up;
 mod tell;
 
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
@@ -45,7 +51,7 @@ pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
-pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
+pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
 pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
 pub use handler::{
@@ -61,11 +67,12 @@ pub use interview::{
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, Context, FailureCategory, NodeOutcome, Outcome, Question,
-    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
+    Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
+    Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
 pub use registry::Registry;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
+pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{

@@ -11,6 +11,7 @@ use orchestra_core::{Answer, EffectId, Question};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Attempt, Ended};
+use crate::deadline::{Began, wait_until};
 use crate::interview::{InterviewError, SharedInterviewer, ask_until_accepted};
 use crate::run::Run;
 
@@ -103,12 +104,12 @@ impl<'h> Pending<'h> {
         });
     }
 
-    /// Waits for some time.
-    pub(crate) fn timer(&mut self, run: &Run, id: EffectId, delay: Duration) {
-        let sleep = run.settings.clock.sleep(delay);
+    /// Waits for some time, part of which may have passed.
+    pub(crate) fn timer(&mut self, run: &'h Run, id: EffectId, since: Began, delay: Duration) {
+        let clock = &run.settings.clock;
         self.wanted(id, |id| {
             Box::pin(async move {
-                sleep.await;
+                wait_until(clock, since, delay).await;
                 Done::Timer(id)
             })
         });
