@@ -327,7 +327,7 @@ impl Driver {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let context = StageContext::new(run.clone(), id.clone(), context);
+        let context = StageContext::new(run.clone(), id.clone(), context, false);
         Ok(Attempt::begin(run, resolved, stage, id, context))
     }
 
@@ -481,7 +481,11 @@ impl Driver {
         // The last event may be what cannot be written; it is told all the same.
         let ended = first_failure(ended, &self.run);
         if self.run.sink.wanted() {
-            self.emit(EventKind::of_end(&ended, self.duration()));
+            let mut end = EventKind::of_end(&ended, self.duration());
+            if let EventKind::PipelineCompleted { artifact_count, .. } = &mut end {
+                *artifact_count = self.run.artifact_count();
+            }
+            self.emit(end);
         }
         first_failure(ended, &self.run)
     }

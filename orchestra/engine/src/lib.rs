@@ -3,6 +3,7 @@
 //! An [`Engine`] starts runs of compiled and of loaded pipelines. It asks the pure machine of `orchestra-core` what
 //! comes next, runs the stages' [`Handler`]s, and tells what happens by [`RunEvent`]s.
 
+mod artifacts;
 mod attempt;
 mod binding;
 mod blocking;
@@ -33,6 +34,7 @@ mod steering;
 mod store;
 mod tell;
 
+pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
 #[doc(hidden)]
 pub use blocking::blocking;

@@ -9,6 +9,7 @@ use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::{self, ArtifactError, ArtifactStore, Keeping};
 use crate::clock::Timestamp;
 use crate::engine::Settings;
 use crate::error::AnswerError;
@@ -76,6 +77,7 @@ struct Own {
     active: Vec<Arc<ActiveStage>>,
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
+    artifacts: Option<ArtifactStore>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -288,6 +290,54 @@ impl Run {
                 own.turns.push((node, 0));
                 0
             }
+        }
+    }
+
+    /// The artifacts, read from the run folder at the first need (Attractor 5.5).
+    pub(crate) fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
+        if let Some(artifacts) = &lock(&self.own).artifacts {
+            return Ok(artifacts.clone());
+        }
+        let keeping = Keeping {
+            threshold: self.settings.artifact_threshold,
+            sync: true,
+            clock: self.settings.clock.clone(),
+        };
+        let opened = match self.run_dir() {
+            Some(run_dir) => ArtifactStore::kept_in(run_dir, keeping)?,
+            None => ArtifactStore::kept_in_memory(keeping),
+        };
+        Ok(lock(&self.own).artifacts.get_or_insert(opened).clone())
+    }
+
+    /// How many artifacts the run has.
+    pub(crate) fn artifact_count(&self) -> u64 {
+        let present = lock(&self.own).artifacts.clone();
+        let kept = || self.run_dir().is_some_and(artifacts::are_kept_in);
+        let found = match present {
+            Some(artifacts) => Ok(artifacts),
+            None if kept() => self.artifacts(),
+            None => return 0,
+        };
+        match found {
+            Ok(artifacts) => artifacts.len() as u64,
+            Err(error) => {
+                tracing::warn!("the artifacts cannot be counted: {error}");
+                0
+            }
+        }
+    }
+
+    /// An attempt that the stop of the run cut short begins again: what it did to the artifacts is void (rule D1).
+    pub(crate) fn attempt_repeats(&self, attempt_key: &str) {
+        if !self.run_dir().is_some_and(artifacts::are_kept_in) {
+            return;
+        }
+        let void = self
+            .artifacts()
+            .and_then(|artifacts| artifacts.repeated(attempt_key));
+        if let Err(error) = void {
+            self.broken(error.into());
         }
     }
 

@@ -9,6 +9,7 @@ use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::{ArtifactError, ArtifactStore};
 use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
@@ -33,16 +34,22 @@ pub struct StageContext {
     id: EffectId,
     context: Context,
     active: Option<Arc<ActiveStage>>,
+    is_repeat: bool,
 }
 
 impl StageContext {
-    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context) -> StageContext {
+    /// What a handler sees; `is_repeat` says whether the attempt was in flight when the run stopped.
+    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context, is_repeat: bool) -> StageContext {
         let active = run.activate(&id);
+        if is_repeat {
+            run.attempt_repeats(&id.name(&run.pipeline));
+        }
         StageContext {
             run,
             id,
             context,
             active,
+            is_repeat,
         }
     }
 
@@ -120,6 +127,20 @@ impl StageContext {
     /// not happen twice.
     pub fn attempt_key(&self) -> String {
         self.id.name(&self.run.pipeline)
+    }
+
+    /// Whether this attempt was in flight when the run stopped, and is run again (rule D1). What it did outside of the
+    /// run may have happened already; [`attempt_key`](StageContext::attempt_key) is the same as then.
+    pub fn is_repeat(&self) -> bool {
+        self.is_repeat
+    }
+
+    /// The artifacts of the run, for data that is too large for its context (Attractor 5.5).
+    ///
+    /// # Errors
+    /// Those that the run folder holds cannot be read, or are damaged.
+    pub fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
+        Ok(self.run.artifacts()?.on_behalf_of(self.attempt_key()))
     }
 
     /// The run folder; `None` where nothing is kept.
