@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ArtifactError, ArtifactInfo};
 use crate::clock::Timestamp;
@@ -73,8 +73,13 @@ struct Record {
     digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<u64>,
-    #[serde(default, skip_serializing)]
-    data: Option<IgnoredAny>,
+    /// Whether there is inline data; `null` is some too.
+    #[serde(default, rename = "data", skip_serializing, deserialize_with = "is_there")]
+    has_data: bool,
+}
+
+fn is_there<'de, D: Deserializer<'de>>(data: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(data).map(|_| true)
 }
 
 impl Record {
@@ -89,7 +94,7 @@ impl Record {
             size_bytes: None,
             digest: None,
             to: None,
-            data: None,
+            has_data: false,
         }
     }
 
@@ -107,9 +112,9 @@ impl Record {
     /// The entry of something stored; inline data ends one byte before the record does.
     fn entry(self, record_end: u64) -> Option<Entry> {
         let size_bytes = self.size_bytes?;
-        let place = match self.data {
-            Some(_) => Place::Index(record_end.checked_sub(1)?.checked_sub(size_bytes)?),
-            None => Place::File,
+        let place = match self.has_data {
+            true => Place::Index(record_end.checked_sub(1)?.checked_sub(size_bytes)?),
+            false => Place::File,
         };
         let info = ArtifactInfo {
             id: self.id?,

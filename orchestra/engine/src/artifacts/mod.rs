@@ -2,6 +2,8 @@
 
 mod error;
 mod index;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::fs;
