@@ -17,6 +17,7 @@ mod manager;
 mod outcome;
 mod retry;
 mod state;
+mod usage;
 
 pub use block::{Block, Branch};
 pub use context::Context;
@@ -31,3 +32,4 @@ pub use manager::{
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
+pub use usage::Usage;
