@@ -39,7 +39,7 @@ pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
 #[doc(hidden)]
 pub use blocking::blocking;
 pub use builtin::backend::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
+    BackendError, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
 #[doc(hidden)]
 pub use builtin::simulate::answer_of;

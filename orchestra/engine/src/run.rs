@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use orchestra_core::{Answer, EffectId, Question, SharedPipeline};
+use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +37,8 @@ pub(crate) struct Run {
     own: Mutex<Own>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
+    /// Whether any stage used a model, so that others need no look at the list.
+    has_usage: AtomicBool,
     /// Whether stages have a place for files.
     has_files: AtomicBool,
     /// Whether something could not be written.
@@ -78,6 +80,8 @@ struct Own {
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
     artifacts: Option<ArtifactStore>,
+    /// What the attempts that run have used of models.
+    usage: Vec<(EffectId, Usage)>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -152,6 +156,7 @@ impl Run {
             origin,
             own: Mutex::default(),
             has_tokens: AtomicBool::new(false),
+            has_usage: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
         }
     }
@@ -262,6 +267,26 @@ impl Run {
         if cancel {
             token.cancel();
         }
+    }
+
+    /// Adds to what an attempt has used of models.
+    pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
+        let mut own = lock(&self.own);
+        match own.usage.iter_mut().find(|(of, _)| of == id) {
+            Some((_, sum)) => *sum += usage,
+            None => own.usage.push((id.clone(), usage)),
+        }
+        self.has_usage.store(true, Ordering::Release);
+    }
+
+    /// What an attempt that has ended used of models, once.
+    pub(crate) fn take_usage(&self, id: &EffectId) -> Option<Usage> {
+        if !self.has_usage.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut own = lock(&self.own);
+        let at = own.usage.iter().position(|(of, _)| of == id)?;
+        Some(own.usage.swap_remove(at).1)
     }
 
     /// Keeps a failure to write; it ends the run.

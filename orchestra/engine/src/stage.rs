@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use orchestra_core::{Answer, Context, EffectId, Question};
+use orchestra_core::{Answer, Context, EffectId, Question, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use tokio_util::sync::CancellationToken;
@@ -183,6 +184,27 @@ impl StageContext {
         tracing::info!(node = %node, "{message}");
         if self.run.sink.wanted() {
             self.run.emit(EventKind::StageLog { node, message });
+        }
+    }
+
+    /// Adds to what this attempt has used of models: tokens, and what they cost. A stage may call it more than once,
+    /// also before it fails; what an attempt used stands in the event of its end.
+    pub fn record_usage(&self, usage: Usage) {
+        if !usage.is_zero() {
+            self.run.add_usage(&self.id, usage);
+        }
+    }
+
+    /// Tells those who follow the run that a tool which the stage called has ended, and why it failed, if it did.
+    pub fn record_tool_call(&self, tool: &str, duration: Duration, error: Option<&str>) {
+        if self.run.sink.wanted() {
+            self.run.emit(EventKind::ToolCallCompleted {
+                node: self.run.name(self.id.node),
+                branch: self.branch(),
+                tool: tool.to_owned(),
+                error: error.map(str::to_owned),
+                duration,
+            });
         }
     }
 

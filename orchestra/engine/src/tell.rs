@@ -118,7 +118,7 @@ impl Driver {
                     outcome: outcome.status,
                     preferred_label: outcome.preferred_label,
                     notes: outcome.notes,
-                    usage: None,
+                    usage: run.take_usage(&id).map(Box::new),
                     duration,
                 });
                 return Ok(Some(id.node));
@@ -140,7 +140,7 @@ impl Driver {
                     error: outcome.failure_reason.unwrap_or_default(),
                     category: outcome.failure_category,
                     will_retry,
-                    usage: None,
+                    usage: run.take_usage(&id).map(Box::new),
                     duration,
                 });
                 return Ok(Some(id.node));

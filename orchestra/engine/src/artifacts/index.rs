@@ -66,7 +66,7 @@ struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    stored_at_ms: Option<u64>,
+    stored_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ impl Record {
             by: by.map(str::to_owned),
             id: None,
             name: None,
-            stored_at_ms: None,
+            stored_at: None,
             size_bytes: None,
             digest: None,
             to: None,
@@ -102,7 +102,7 @@ impl Record {
         Record {
             id: Some(info.id.clone()),
             name: Some(info.name.clone()),
-            stored_at_ms: Some(info.stored_at.as_millis()),
+            stored_at: Some(info.stored_at),
             size_bytes: Some(info.size_bytes),
             digest: Some(info.digest.clone()),
             ..Record::new(Op::Store, by)
@@ -120,7 +120,7 @@ impl Record {
             id: self.id?,
             name: self.name?,
             size_bytes,
-            stored_at: Timestamp::from_millis(self.stored_at_ms?),
+            stored_at: self.stored_at?,
             is_file_backed: matches!(place, Place::File),
             digest: self.digest.filter(|digest| is_digest(digest))?,
         };
