@@ -149,6 +149,10 @@ impl Driver {
     pub(crate) async fn drive(mut self: Box<Self>, handlers: Handlers) -> Result<RunResult, RunError> {
         self.look_at_the_clock();
         self.began = self.elapsed;
+        let over = self.taken_up.as_mut().and_then(|taken_up| taken_up.ended.take());
+        if let Some(ended) = over {
+            return self.conclude(Ok(ended));
+        }
         let run = self.run.clone();
         let ended = match self.open() {
             Ok(()) => self.stages(&run, &handlers).await,
@@ -411,6 +415,11 @@ impl Driver {
         }
     }
 
+    /// Forgets what would stop the run; what was told again stopped it before.
+    pub(crate) fn forget_pause(&mut self) {
+        self.pausing = None;
+    }
+
     /// Stops the run where it is: what it needs to go on is taken before the machine ends it.
     fn stop_here(&mut self) -> Result<(), StoreError> {
         let Some(event) = self.pausing.take() else {
@@ -487,7 +496,7 @@ impl Driver {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let context = StageContext::new(run.clone(), id.clone(), context);
+        let context = StageContext::new(run.clone(), id.clone(), context, self.repeats(&id));
         Ok(Attempt::begin(run, resolved, stage, id, context))
     }
 
@@ -657,7 +666,11 @@ impl Driver {
         // The last event may be what cannot be written; it is told all the same.
         let ended = first_failure(ended, &self.run);
         if self.run.sink.wanted() {
-            self.emit(EventKind::of_end(&ended, self.duration()));
+            let mut end = EventKind::of_end(&ended, self.duration());
+            if let EventKind::PipelineCompleted { artifact_count, .. } = &mut end {
+                *artifact_count = self.run.artifact_count();
+            }
+            self.emit(end);
         }
         first_failure(ended, &self.run)
     }

@@ -13,6 +13,7 @@ use orchestra_graph::kind;
 use serde_json::Value;
 use tracing::Instrument;
 
+use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
@@ -62,6 +63,8 @@ pub(crate) struct Settings {
     /// What stages do in a simulated run; `None` where they are run.
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) inherit_env: Vec<String>,
+    /// How large artifacts may be that have no file of their own.
+    pub(crate) artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
@@ -125,6 +128,7 @@ impl Engine {
             subpipelines: Subpipelines::new(),
             script: None,
             inherit_env: Vec::new(),
+            artifact_threshold: ArtifactStore::THRESHOLD,
             working_dir: None,
             runs_dir: None,
             files: Arc::new(SystemFiles),
@@ -225,6 +229,7 @@ pub struct EngineBuilder {
     subpipelines: Subpipelines,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
+    artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
@@ -322,6 +327,14 @@ impl EngineBuilder {
         self
     }
 
+    /// How many bytes an artifact may have before it gets a file of its own; without this,
+    /// [`ArtifactStore::THRESHOLD`] (Attractor 5.5).
+    #[must_use]
+    pub fn artifact_threshold(mut self, bytes: u64) -> EngineBuilder {
+        self.artifact_threshold = bytes;
+        self
+    }
+
     /// Another clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> EngineBuilder {
@@ -371,6 +384,7 @@ impl EngineBuilder {
                 subpipelines: self.subpipelines,
                 script: self.script,
                 inherit_env: self.inherit_env,
+                artifact_threshold: self.artifact_threshold,
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,
                 files: self.files,

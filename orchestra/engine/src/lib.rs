@@ -3,6 +3,7 @@
 //! An [`Engine`] starts runs of compiled and of loaded pipelines. It asks the pure machine of `orchestra-core` what
 //! comes next, runs the stages' [`Handler`]s, and tells what happens by [`RunEvent`]s.
 
+mod artifacts;
 mod attempt;
 mod binding;
 mod blocking;
@@ -39,11 +40,12 @@ mod store;
 mod take_up;
 mod tell;
 
+pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
 #[doc(hidden)]
 pub use blocking::blocking;
 pub use builtin::backend::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
+    BackendError, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
 #[doc(hidden)]
 pub use builtin::simulate::answer_of;

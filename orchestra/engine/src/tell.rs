@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome};
+use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome, Usage};
 use orchestra_graph::{NodeIndex, Role};
 
 use crate::builtin::status;
@@ -124,6 +124,12 @@ impl Driver {
         self.elapsed.saturating_sub(self.stages_began.take(id))
     }
 
+    /// What the attempt used whose end is told.
+    fn used_by(&mut self, id: &EffectId) -> Option<Box<Usage>> {
+        let (_, usage) = *self.used.take_if(|used| used.0 == *id)?;
+        Some(Box::new(usage))
+    }
+
     fn branch(&self, branch: &BranchPath) -> Option<String> {
         (!branch.is_empty()).then(|| branch.name(&self.run.pipeline))
     }
@@ -155,7 +161,7 @@ impl Driver {
                     outcome: outcome.status,
                     preferred_label: outcome.preferred_label,
                     notes: outcome.notes,
-                    usage: None,
+                    usage: self.used_by(&id),
                     duration,
                 });
                 return Ok(Some(id.node));
@@ -177,7 +183,7 @@ impl Driver {
                     error: outcome.failure_reason.unwrap_or_default(),
                     category: outcome.failure_category,
                     will_retry,
-                    usage: None,
+                    usage: self.used_by(&id),
                     duration,
                 });
                 return Ok(Some(id.node));

@@ -13,6 +13,8 @@ use orchestra_graph::{NodeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 
 pub use folder::FolderStore;
+pub(crate) use folder::sync_folder;
+pub(crate) use stages::{make_folder, open_plain, replace};
 pub(crate) use temporary::TemporaryFolder;
 
 use crate::clock::Timestamp;
