@@ -180,7 +180,8 @@ impl Driver {
     /// Asks the machine for what is to be done first.
     fn open(&mut self) -> Result<(), StoreError> {
         self.machine.observe(self.run.sink.wanted());
-        if self.taken_up.is_some() {
+        // A run whose process ended before it wrote anything has yet to begin.
+        if self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
             return self.go_on();
         }
         if let Some(keeping) = &self.keeping {

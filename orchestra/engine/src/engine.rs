@@ -34,6 +34,7 @@ use crate::keeping::Keeping;
 use crate::pinned::pin;
 use crate::records::PROTOCOL;
 use crate::registry::Registry;
+use crate::replay::ReplayBuilder;
 use crate::resolve::resolve;
 use crate::resume::ResumeBuilder;
 use crate::run::{Origin, Run};
@@ -81,7 +82,11 @@ impl Settings {
         opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
     }
 
-    fn store_options(&self) -> StoreOptions {
+    pub(crate) fn files(&self) -> Arc<dyn FileSystem> {
+        self.files.clone()
+    }
+
+    pub(crate) fn store_options(&self) -> StoreOptions {
         StoreOptions {
             durability: self.durability,
         }
@@ -177,6 +182,33 @@ impl Engine {
     ) -> ResumeBuilder {
         let start = self.prepare(pipeline.into(), handlers);
         ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
+    }
+
+    /// Begins a run of a compiled pipeline where another run was at a checkpoint (rule D4). Await what is given back.
+    pub fn replay<B, H, S>(
+        &self,
+        folder: impl Into<PathBuf>,
+        checkpoint: impl Into<String>,
+        binding: B,
+        handlers: S,
+    ) -> ReplayBuilder
+    where
+        B: Binding<H>,
+        H: HandlerSet,
+        S: Supplies<H>,
+    {
+        ReplayBuilder::new(self.resume(folder, binding, handlers), checkpoint.into())
+    }
+
+    /// Begins a run of a loaded pipeline where another run was at a checkpoint (rule D4). Await what is given back.
+    pub fn replay_loaded(
+        &self,
+        folder: impl Into<PathBuf>,
+        checkpoint: impl Into<String>,
+        pipeline: impl Into<SharedPipeline>,
+        handlers: impl HandlerSet,
+    ) -> ReplayBuilder {
+        ReplayBuilder::new(self.resume_loaded(folder, pipeline, handlers), checkpoint.into())
     }
 
     fn prepare(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> StartBuilder {

@@ -28,6 +28,7 @@ pub mod process;
 mod questions;
 mod records;
 mod registry;
+mod replay;
 mod resolve;
 mod result;
 mod resume;
@@ -74,6 +75,7 @@ pub use orchestra_core::{
 };
 pub use registry::Registry;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
+pub use replay::ReplayBuilder;
 pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Budget, Machine, RunFailure, SharedPipeline};
-use orchestra_graph::{Difference, Mapping, Transform};
+use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
 use tracing::Instrument;
 
 use crate::driver::{Driver, Limits};
@@ -19,6 +19,7 @@ use crate::id::RunId;
 use crate::keeping::{Keeping, micros};
 use crate::pinned::{fingerprint, pin, pinned};
 use crate::records::{Entry, Kept, PROTOCOL, Record};
+use crate::replay::copy_stages;
 use crate::resolve::resolve;
 use crate::run::{Origin, Run};
 use crate::store::{Manifest, Opened, RunStore, StoreError};
@@ -62,6 +63,8 @@ pub struct ResumeBuilder {
     pub(crate) transforms: Vec<Arc<dyn Transform>>,
     /// Whether a run that is over is no error: its result is given again.
     pub(crate) may_be_over: bool,
+    /// The run whose stages' files are wanted, where it is another one.
+    pub(crate) copied_from: Option<PathBuf>,
 }
 
 impl ResumeBuilder {
@@ -81,6 +84,7 @@ impl ResumeBuilder {
             take_over: false,
             transforms: Vec::new(),
             may_be_over: false,
+            copied_from: None,
         }
     }
 
@@ -127,6 +131,7 @@ impl ResumeBuilder {
             take_over,
             transforms,
             may_be_over,
+            copied_from,
         } = self;
         let handlers = resolve(&settings, &pipeline, &origin)?;
         let opened = settings.open_run(&folder, take_over).await?;
@@ -136,6 +141,7 @@ impl ResumeBuilder {
             limits,
             accept,
             transforms,
+            copied_from,
         };
         let simulated = settings.script.is_some();
         if opened.manifest.protocol != PROTOCOL {
@@ -200,6 +206,7 @@ struct TakeUp {
     limits: Limits,
     accept: bool,
     transforms: Vec<Arc<dyn Transform>>,
+    copied_from: Option<PathBuf>,
 }
 
 /// A run folder, read.
@@ -321,6 +328,7 @@ impl TakeUp {
             keeping.turns = kept.turns.clone();
             driver.before = Duration::from_micros(kept.elapsed);
             taken_up.ended = kept.machine.is_finished().then(|| read.failure.clone());
+            taken_up.begun = true;
         }
         driver.keeping = Some(Box::new(keeping));
         driver.taken_up = Some(Box::new(taken_up));
@@ -330,6 +338,11 @@ impl TakeUp {
         }
         let restarts = driver.machine.state().totals.restarts;
         read.store.resumed(restarts)?;
+        if let Some(from) = &self.copied_from {
+            let pending = driver.machine.pending();
+            let in_flight: Vec<NodeIndex> = pending.iter().map(|id| id.node).collect();
+            copy_stages(from, read.store.folder(), &driver.run.pipeline, driver.machine.state(), &in_flight)?;
+        }
         Ok(driver)
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct TakenUp {
     pub(crate) repaired: Vec<String>,
     /// The run whose checkpoint it goes on from, where that is another one.
     pub(crate) replayed_from: Option<String>,
+    /// Whether the machine was told to begin.
+    pub(crate) begun: bool,
     /// How the run ended, where it had.
     pub(crate) ended: Option<Option<RunFailure>>,
     /// The stages that were in flight.
@@ -54,6 +56,9 @@ impl Driver {
                     let (name, goal) = (pipeline.name.to_string(), pipeline.goal().to_owned());
                     self.emit(EventKind::PipelineStarted { name, goal });
                     self.machine.begin(&mut self.effects);
+                    if let Some(taken_up) = &mut self.taken_up {
+                        taken_up.begun = true;
+                    }
                 }
                 Entry::Resume { boot: of, .. } => boot.clone_from(of),
                 Entry::Changed { .. } => {}

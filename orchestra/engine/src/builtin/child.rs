@@ -97,6 +97,10 @@ impl Child {
                 resume.await
             }
             folder => {
+                if let Some(folder) = folder.as_ref().filter(|_| stage.is_repeat()) {
+                    // Nothing was accepted there yet.
+                    let _ = std::fs::remove_dir_all(folder);
+                }
                 let mut start = StartBuilder::of_child(settings, child.pipeline, origin, child.context, id);
                 if let Some(folder) = folder {
                     start = start.run_dir(folder);
