@@ -9,6 +9,7 @@ mod binding;
 mod blocking;
 mod builtin;
 mod clock;
+mod control;
 mod deadline;
 mod disk;
 mod driver;
@@ -52,6 +53,10 @@ pub use builtin::backend::{
 pub use builtin::simulate::answer_of;
 pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
+pub use control::{
+    ControlClient, ControlError, ControlRefusal, ControlReply, ControlRequest, Controlled, Mailbox, Request,
+    Sender,
+};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
