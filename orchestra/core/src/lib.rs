@@ -14,9 +14,13 @@ mod human;
 mod line;
 mod machine;
 mod manager;
+mod micros;
 mod outcome;
 mod retry;
+mod saved;
+mod saved_block;
 mod state;
+mod usage;
 
 pub use block::{Block, Branch};
 pub use context::Context;
@@ -30,4 +34,6 @@ pub use manager::{
 };
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
+pub use saved::{SavedFault, SavedState};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
+pub use usage::{Budget, Usage};

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A moment in UTC, to the millisecond; shown as RFC 3339.
 ///
@@ -27,6 +27,38 @@ impl Timestamp {
     /// The milliseconds since 1970 began.
     pub const fn as_millis(self) -> u64 {
         self.millis
+    }
+
+    /// The moment of its RFC 3339 text in UTC, with milliseconds or without.
+    fn parse(text: &str) -> Option<Timestamp> {
+        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => digits.parse::<u64>().ok(),
+            false => None,
+        };
+        let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+        let (time, millis) = match time.split_once('.') {
+            Some((time, millis)) if millis.len() == 3 => (time, number(millis)?),
+            Some(_) => return None,
+            None => (time, 0),
+        };
+        let [year, month, day] = three(date.split('-').map(number))?;
+        let [hour, minute, second] = three(time.split(':').map(number))?;
+        // Years begin in March, as above. What does not come out as it went in was no date.
+        let (year_of_march, month_of_march) = match month {
+            3..=12 => (year, month - 3),
+            1..=2 => (year.checked_sub(1)?, month + 9),
+            _ => return None,
+        };
+        let leap_days = year_of_march / 4 - year_of_march / 100 + year_of_march / 400;
+        let days = (year_of_march.checked_mul(365)?.checked_add(leap_days)?)
+            .checked_add((153 * month_of_march + 2) / 5 + day.checked_sub(1)?)?
+            .checked_sub(719_468)?;
+        let seconds = days.checked_mul(86_400)?.checked_add(hour.checked_mul(3_600)?)?;
+        let seconds = seconds
+            .checked_add(minute.checked_mul(60)?)?
+            .checked_add(second)?;
+        let moment = Timestamp::from_millis(seconds.checked_mul(1_000)?.checked_add(millis)?);
+        (moment.civil() == [year, month, day, hour, minute, second]).then_some(moment)
     }
 
     /// Year, month, day, hour, minute and second.
@@ -51,6 +83,12 @@ impl Timestamp {
     }
 }
 
+/// Three numbers, and no more.
+fn three(mut numbers: impl Iterator<Item = Option<u64>>) -> Option<[u64; 3]> {
+    let three = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(three)
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [year, month, day, hour, minute, second] = self.civil();
@@ -65,6 +103,18 @@ impl fmt::Display for Timestamp {
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Timestamp::parse(&text).ok_or_else(|| {
+            let text = text.escape_debug();
+            de::Error::custom(format_args!(
+                "`{text}` is no moment such as 2026-11-21T15:30:00.042Z"
+            ))
+        })
     }
 }
 
@@ -157,5 +207,40 @@ mod tests {
         assert_eq!(shown(1_709_164_799), "2024-02-28T23:59:59.000Z");
         assert_eq!(shown(1_735_689_599), "2024-12-31T23:59:59.000Z");
         assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_moment_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let read = |text: &str| serde_json::from_value::<Timestamp>(text.into()).ok();
+        // Every other day of four centuries, from its first to its last millisecond.
+        for day in (0..150_000).step_by(2) {
+            for millis in [day * 86_400_000, (day + 1) * 86_400_000 - 1] {
+                let moment = Timestamp::from_millis(millis);
+                assert_eq!(read(&moment.to_string()), Some(moment));
+            }
+        }
+        assert_eq!(
+            read("2026-11-21T15:30:00Z"),
+            Some(Timestamp::from_millis(1_795_275_000_000))
+        );
+        for wrong in [
+            "",
+            "now",
+            "2026-11-21",
+            "2026-11-21T15:30:00.042",
+            "2026-11-21T15:30:00.42Z",
+            "2026-02-29T00:00:00.000Z",
+            "2026-13-01T00:00:00.000Z",
+            "2026-00-01T00:00:00.000Z",
+            "2026-01-00T00:00:00.000Z",
+            "2026-01-01T24:00:00.000Z",
+            "2026-01-01T00:60:00.000Z",
+            "2026-01-01T00:00:00:00.000Z",
+            "1969-12-31T23:59:59.999Z",
+            "+2026-01-01T00:00:00.000Z",
+            "18446744073709551615-01-01T00:00:00.000Z",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

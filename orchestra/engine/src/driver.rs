@@ -173,7 +173,10 @@ impl Driver {
                     self.checkpoint(None).await?;
                     self.look_at_the_clock();
                     let node = self.run.name(node);
-                    self.emit(EventKind::CheckpointSaved { node });
+                    self.emit(EventKind::CheckpointSaved {
+                        node,
+                        checkpoint: String::new(),
+                    });
                 }
                 Pause::Turn => tokio::task::yield_now().await,
                 Pause::End(ended) => break ended,

@@ -46,7 +46,7 @@ pub use clock::{Clock, Sleep, SystemClock, Timestamp};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
-pub use event::{EventKind, NodeName, RunEvent, TestedCondition};
+pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
 pub use handler::{
     AttributeError, AttributeField, FieldSpec, FieldType, FromStage, Handler, HandlerFuture, HandlerSet,
@@ -62,7 +62,7 @@ pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, Context, FailureCategory, NodeOutcome, Outcome, Question,
-    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status,
+    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
 pub use registry::Registry;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};

@@ -103,6 +103,7 @@ impl Driver {
                     index,
                     visit: id.visit,
                     attempt: id.attempt,
+                    repeat: false,
                 }
             }
             Observation::StageCompleted { id, index, outcome } => {
@@ -117,6 +118,7 @@ impl Driver {
                     outcome: outcome.status,
                     preferred_label: outcome.preferred_label,
                     notes: outcome.notes,
+                    usage: None,
                     duration,
                 });
                 return Ok(Some(id.node));
@@ -138,6 +140,7 @@ impl Driver {
                     error: outcome.failure_reason.unwrap_or_default(),
                     category: outcome.failure_category,
                     will_retry,
+                    usage: None,
                     duration,
                 });
                 return Ok(Some(id.node));

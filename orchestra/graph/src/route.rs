@@ -101,7 +101,38 @@ pub enum Rule {
     Nothing,
 }
 
+/// A rule that is added behind the last one, or anywhere, belongs in the list too.
+const _: () = assert!(Rule::Nothing as usize + 1 == Rule::ALL.len());
+
 impl Rule {
+    const ALL: [Rule; 14] = [
+        Rule::Condition,
+        Rule::PreferredLabel,
+        Rule::SuggestedNext,
+        Rule::Weight,
+        Rule::LowestTarget,
+        Rule::OnlyEdge,
+        Rule::FailureToRouting,
+        Rule::RetryTarget,
+        Rule::FallbackRetryTarget,
+        Rule::FirstMatch,
+        Rule::Join,
+        Rule::GoalGate,
+        Rule::End,
+        Rule::Nothing,
+    ];
+
+    /// The rule of a word; `None` for a word that names none.
+    ///
+    /// ```
+    /// use orchestra_graph::Rule;
+    /// assert_eq!(Rule::of("only_edge"), Some(Rule::OnlyEdge));
+    /// assert_eq!(Rule::of("any_edge"), None);
+    /// ```
+    pub fn of(word: &str) -> Option<Rule> {
+        Rule::ALL.into_iter().find(|rule| rule.word() == word)
+    }
+
     /// The rule in a few words, for people.
     pub const fn describe(self) -> &'static str {
         match self {

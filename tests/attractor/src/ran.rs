@@ -151,7 +151,7 @@ fn line(event: &EventKind) -> String {
         | EventKind::InterviewCompleted { node, .. }
         | EventKind::ParallelStarted { node, .. }
         | EventKind::ParallelCompleted { node, .. }
-        | EventKind::CheckpointSaved { node } => format!("{name} {node}"),
+        | EventKind::CheckpointSaved { node, .. } => format!("{name} {node}"),
         EventKind::ParallelBranchStarted { branch, .. }
         | EventKind::ParallelBranchCompleted { branch, .. } => {
             format!("{name} {branch}")

@@ -265,7 +265,7 @@ async fn a_checkpoint_is_saved_after_each_stage() {
     );
     // The run waits for whoever listens, so the file is that of the event.
     let builder = Engine::builder().backend(model).on_event(move |event| {
-        if let EventKind::CheckpointSaved { node } = &event.kind {
+        if let EventKind::CheckpointSaved { node, .. } = &event.kind {
             let checkpoint = serde_json::from_slice(&std::fs::read(&read).unwrap()).unwrap();
             list.lock().unwrap().push((node.to_string(), checkpoint));
         }

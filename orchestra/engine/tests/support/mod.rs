@@ -135,7 +135,7 @@ pub(crate) fn short(event: &RunEvent) -> String {
         EventKind::StageStarted { node, .. }
         | EventKind::StageCompleted { node, .. }
         | EventKind::StageFailed { node, .. }
-        | EventKind::CheckpointSaved { node } => format!("{name} {node}"),
+        | EventKind::CheckpointSaved { node, .. } => format!("{name} {node}"),
         EventKind::StageLog { node, message } => format!("{name} {node}: {message}"),
         EventKind::EdgeSelected {
             from, to: Some(to), ..

@@ -1,0 +1,137 @@
+//! What stages use of models: tokens, and what they cost.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// What a stage, a node or a run has used: tokens and money.
+///
+/// Sums stand still at the largest number instead of starting over.
+///
+/// ```
+/// use orchestra_core::Usage;
+/// let mut usage = Usage { input_tokens: 900, output_tokens: 100, cost_micros: 12_500 };
+/// usage += Usage { output_tokens: 50, ..Usage::default() };
+/// assert_eq!((usage.tokens(), usage.cost_usd()), (1_050, 0.0125));
+/// assert_eq!(serde_json::from_str::<Usage>(r#"{"input_tokens":7}"#)?.tokens(), 7);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Usage {
+    /// What was sent to models.
+    #[serde(default)]
+    pub input_tokens: u64,
+    /// What models wrote.
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// The price, in millionths of a US dollar; whole numbers, so that sums do not depend on their order.
+    #[serde(default)]
+    pub cost_micros: u64,
+}
+
+impl Usage {
+    /// The tokens of both directions.
+    pub const fn tokens(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// The price in US dollars, for people.
+    pub const fn cost_usd(self) -> f64 {
+        self.cost_micros as f64 / 1_000_000.0
+    }
+
+    /// Whether nothing was used.
+    pub const fn is_zero(self) -> bool {
+        self.tokens() == 0 && self.cost_micros == 0
+    }
+}
+
+impl Add for Usage {
+    type Output = Usage;
+
+    fn add(self, other: Usage) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cost_micros: self.cost_micros.saturating_add(other.cost_micros),
+        }
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Usage>>(usages: I) -> Usage {
+        usages.fold(Usage::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_stand_still_at_the_largest_number() {
+        let much = Usage {
+            input_tokens: u64::MAX - 1,
+            output_tokens: 2,
+            cost_micros: u64::MAX,
+        };
+        let sum: Usage = [much, much].into_iter().sum();
+        assert_eq!(sum.input_tokens, u64::MAX);
+        assert_eq!(sum.output_tokens, 4);
+        assert_eq!(sum.cost_micros, u64::MAX);
+        assert_eq!(sum.tokens(), u64::MAX);
+        assert!(Usage::default().is_zero() && !sum.is_zero());
+    }
+}
+
+/// How much a run may use; `None` is no bound.
+///
+/// ```
+/// use orchestra_core::{Budget, Usage};
+/// let budget = Budget { max_tokens: Some(1_000), max_cost_micros: None };
+/// let used = Usage { input_tokens: 900, output_tokens: 100, cost_micros: 5 };
+/// assert!(budget.is_reached(&used));
+/// assert_eq!(budget.compared(&used), "1000 of 1000 tokens");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// All tokens together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Money, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_micros: Option<u64>,
+}
+
+impl Budget {
+    /// Whether nothing more may be used.
+    pub fn is_reached(&self, used: &Usage) -> bool {
+        self.max_tokens.is_some_and(|most| used.tokens() >= most)
+            || self.max_cost_micros.is_some_and(|most| used.cost_micros >= most)
+    }
+
+    /// Whether there is no bound.
+    pub fn is_empty(&self) -> bool {
+        *self == Budget::default()
+    }
+
+    /// What was used beside what may be, in words.
+    pub fn compared(&self, used: &Usage) -> String {
+        let tokens = self
+            .max_tokens
+            .map(|most| format!("{} of {most} tokens", used.tokens()));
+        let cost = self.max_cost_micros.map(|most| {
+            let most = most as f64 / 1_000_000.0;
+            format!("{:.4} of {most:.4} US dollars", used.cost_usd())
+        });
+        let told: Vec<String> = tokens.into_iter().chain(cost).collect();
+        told.join(", ")
+    }
+}

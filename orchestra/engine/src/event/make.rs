@@ -1,0 +1,78 @@
+//! Events made of what the machine tells.
+
+use std::time::Duration;
+
+use orchestra_core::{RunFailure, SharedPipeline};
+use orchestra_graph::{Decision, Next, NodeIndex, Tested};
+
+use super::{EventKind, NodeName, PauseCode, TestedCondition};
+use crate::store::StoreError;
+
+impl EventKind {
+    /// The event of a decision.
+    pub(crate) fn of_decision(
+        pipeline: &SharedPipeline,
+        branch: Option<String>,
+        from: NodeIndex,
+        decision: Decision,
+    ) -> EventKind {
+        let to = match decision.next {
+            Next::Edge(edge) => Some(pipeline.edge(edge).to),
+            Next::Jump(target) => Some(target),
+            Next::End { .. } | Next::Fail(_) => None,
+        };
+        EventKind::EdgeSelected {
+            branch,
+            from: NodeName::new(pipeline, from),
+            to: to.map(|node| NodeName::new(pipeline, node)),
+            rule: decision.rule,
+            tested: EventKind::of_tests(pipeline, decision.tested),
+        }
+    }
+
+    /// The conditions that were tested for a decision.
+    pub(crate) fn of_tests(pipeline: &SharedPipeline, tested: Vec<Tested>) -> Vec<TestedCondition> {
+        let tested = tested.into_iter().map(|tested| {
+            let edge = pipeline.edge(tested.edge);
+            TestedCondition {
+                to: NodeName::new(pipeline, edge.to),
+                condition: pipeline
+                    .condition(edge)
+                    .map_or_else(String::new, |condition| condition.text.to_string()),
+                held: tested.held,
+                values: tested.values,
+            }
+        });
+        tested.collect()
+    }
+
+    /// The event of a run's end.
+    pub(crate) fn of_end(ended: &Result<Option<RunFailure>, StoreError>, duration: Duration) -> EventKind {
+        match ended {
+            Ok(None) => EventKind::PipelineCompleted {
+                duration,
+                artifact_count: 0,
+            },
+            Ok(Some(RunFailure::Cancelled { reason })) => EventKind::PipelineCancelled {
+                reason: reason.clone(),
+                duration,
+            },
+            Ok(Some(failure @ RunFailure::WaitsForHuman { node, .. })) => EventKind::PipelinePaused {
+                code: PauseCode::WaitsForHuman,
+                reason: failure.to_string(),
+                gate: Some(node.clone()),
+                duration,
+            },
+            Ok(Some(failure)) => EventKind::PipelineFailed {
+                error: failure.to_string(),
+                failure: Some(failure.clone()),
+                duration,
+            },
+            Err(error) => EventKind::PipelineFailed {
+                error: error.to_string(),
+                failure: None,
+                duration,
+            },
+        }
+    }
+}

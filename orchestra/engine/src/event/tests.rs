@@ -1,0 +1,409 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use orchestra_core::{
+    AnsweredBy, BranchStatus, FailureCategory, Question, QuestionKind, QuestionOption, RunFailure, Status,
+    Usage,
+};
+use orchestra_graph::{Rule, SharedPipeline, Source, load};
+
+use super::*;
+
+/// A source of arbitrary values (SplitMix64).
+struct Any(u64);
+
+impl Any {
+    fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Small ones as well as the largest.
+    fn count(&mut self) -> u64 {
+        let shift = self.number() % 64;
+        self.number() >> shift
+    }
+
+    fn short(&mut self) -> u32 {
+        self.count() as u32
+    }
+
+    fn yes(&mut self) -> bool {
+        self.number().is_multiple_of(2)
+    }
+
+    fn one_of<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.number() as usize % of.len()].clone()
+    }
+
+    fn text(&mut self) -> String {
+        let pieces = [
+            "", "a", "Fix", "ü", "\n", "\"", "\\", "\0", "🦀", "{}", "  ", "\u{2028}",
+        ];
+        (0..self.number() % 6).map(|_| self.one_of(&pieces)).collect()
+    }
+
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Any) -> T) -> Option<T> {
+        self.yes().then(|| make(self))
+    }
+
+    fn names(&mut self) -> Vec<String> {
+        (0..self.number() % 3).map(|_| self.text()).collect()
+    }
+
+    /// To the microsecond, which is as finely as events are written; up to 200 years.
+    fn duration(&mut self) -> Duration {
+        Duration::from_micros(self.count() >> 11)
+    }
+
+    fn node(&mut self) -> NodeName {
+        let text = "digraph { start -> build -> exit }";
+        let pipeline = load(Source::new("a.dot", text), &Default::default());
+        let pipeline = SharedPipeline::from(pipeline.pipeline().unwrap());
+        let node = self.one_of(&[pipeline.start, pipeline.find("build").unwrap()]);
+        match self.yes() {
+            true => NodeName::new(&pipeline, node),
+            false => NodeName::from(&*self.text()),
+        }
+    }
+
+    fn tested(&mut self) -> Vec<TestedCondition> {
+        let condition = |any: &mut Any| TestedCondition {
+            to: any.node(),
+            condition: any.text(),
+            held: any.yes(),
+            values: (0..any.number() % 3).map(|_| (any.text(), any.text())).collect(),
+        };
+        (0..self.number() % 3).map(|_| condition(self)).collect()
+    }
+
+    fn usage(&mut self) -> Option<Box<Usage>> {
+        self.maybe(|any| {
+            Box::new(Usage {
+                input_tokens: any.count(),
+                output_tokens: any.count(),
+                cost_micros: any.count(),
+            })
+        })
+    }
+
+    fn failure(&mut self) -> RunFailure {
+        let limit = Duration::from_millis(self.count());
+        let [node, reason] = [self.text(), self.text()];
+        match self.number() % 4 {
+            0 => RunFailure::MaxTime { limit },
+            1 => RunFailure::GoalGate {
+                node,
+                outcome: self.text(),
+                reason,
+                limit: self.maybe(Any::short),
+            },
+            2 => RunFailure::FailureBreaker {
+                node,
+                reason,
+                count: self.short(),
+            },
+            _ => RunFailure::StageFailed { node, reason },
+        }
+    }
+
+    fn question(&mut self) -> Box<Question> {
+        let options: Vec<QuestionOption> = (0..self.number() % 3)
+            .map(|_| QuestionOption::new(self.text(), self.text()))
+            .collect();
+        let mut question = match self.yes() {
+            true => Question::new(QuestionKind::FreeText, self.text()),
+            false => Question::select(self.text(), options),
+        };
+        question.timeout = self.maybe(|any| Duration::from_millis(any.count()));
+        Box::new(
+            question
+                .node(self.text())
+                .metadata(self.text(), self.count())
+                .metadata(
+                    self.text(),
+                    serde_json::json!([self.text(), { "deep": self.text() }]),
+                ),
+        )
+    }
+
+    /// An event of the kind of that name.
+    fn kind(&mut self, name: &str) -> EventKind {
+        let node = self.node();
+        let branch = self.maybe(Any::text);
+        let (index, visit, attempt) = (self.count(), self.short(), self.short());
+        let duration = self.duration();
+        match name {
+            "PipelineStarted" => EventKind::PipelineStarted {
+                name: self.text(),
+                goal: self.text(),
+            },
+            "PipelineResumed" => EventKind::PipelineResumed {
+                checkpoint: self.text(),
+                epoch: index,
+                repaired: self.names(),
+                replayed_from: branch,
+            },
+            "PipelineCompleted" => EventKind::PipelineCompleted {
+                duration,
+                artifact_count: index,
+            },
+            "PipelineFailed" => EventKind::PipelineFailed {
+                error: self.text(),
+                failure: self.maybe(Any::failure),
+                duration,
+            },
+            "PipelineCancelled" => EventKind::PipelineCancelled {
+                reason: self.text(),
+                duration,
+            },
+            "PipelinePaused" => EventKind::PipelinePaused {
+                code: self.one_of(&[
+                    PauseCode::WaitsForHuman,
+                    PauseCode::Interrupted,
+                    PauseCode::Requested,
+                    PauseCode::Budget,
+                ]),
+                reason: self.text(),
+                gate: branch,
+                duration,
+            },
+            "StageStarted" => EventKind::StageStarted {
+                node,
+                branch,
+                index,
+                visit,
+                attempt,
+                repeat: self.yes(),
+            },
+            "StageCompleted" => EventKind::StageCompleted {
+                node,
+                branch,
+                index,
+                visit,
+                attempt,
+                outcome: Status::of(&self.text()),
+                preferred_label: self.maybe(Any::text),
+                notes: self.maybe(Any::text),
+                usage: self.usage(),
+                duration,
+            },
+            "StageFailed" => EventKind::StageFailed {
+                node,
+                branch,
+                index,
+                visit,
+                attempt,
+                error: self.text(),
+                category: self.one_of(&[
+                    FailureCategory::Retryable,
+                    FailureCategory::Terminal,
+                    FailureCategory::Pipeline,
+                ]),
+                will_retry: self.yes(),
+                usage: self.usage(),
+                duration,
+            },
+            "StageRetrying" => EventKind::StageRetrying {
+                node,
+                branch,
+                index,
+                attempt,
+                max_attempts: visit,
+                delay: duration,
+            },
+            "StageCancelled" => EventKind::StageCancelled {
+                node,
+                branch,
+                index,
+                visit,
+                attempt,
+                duration,
+            },
+            "ParallelStarted" => EventKind::ParallelStarted {
+                node,
+                branch,
+                branch_count: visit,
+                tested: self.tested(),
+            },
+            "ParallelBranchStarted" => EventKind::ParallelBranchStarted {
+                branch: self.text(),
+                index: visit,
+            },
+            "ParallelBranchCompleted" => EventKind::ParallelBranchCompleted {
+                branch: self.text(),
+                index: visit,
+                status: self.one_of(&[BranchStatus::PartialSuccess, BranchStatus::Cancelled]),
+                success: self.yes(),
+                error: branch,
+                duration,
+            },
+            "ParallelCompleted" => EventKind::ParallelCompleted {
+                node,
+                branch,
+                success_count: visit,
+                failure_count: attempt,
+                duration,
+            },
+            "InterviewStarted" => EventKind::InterviewStarted {
+                node,
+                branch,
+                question: self.question(),
+            },
+            "InterviewCompleted" => EventKind::InterviewCompleted {
+                node,
+                branch,
+                question: self.text(),
+                answer: self.text(),
+                answered_by: self.one_of(&[AnsweredBy::Person, AnsweredBy::Default]),
+                duration,
+            },
+            "InterviewTimeout" => EventKind::InterviewTimeout {
+                node,
+                branch,
+                question: self.text(),
+                default: self.maybe(Any::text),
+                duration,
+            },
+            "GoalGateUnsatisfied" => EventKind::GoalGateUnsatisfied {
+                gate: node,
+                to: self.node(),
+                reroute: visit,
+            },
+            "PipelineRestarted" => EventKind::PipelineRestarted {
+                from: node,
+                to: self.node(),
+                restart: visit,
+            },
+            "ToolCallCompleted" => EventKind::ToolCallCompleted {
+                node,
+                branch,
+                tool: self.text(),
+                error: self.maybe(Any::text),
+                duration,
+            },
+            "StageLog" => EventKind::StageLog {
+                node,
+                message: self.text(),
+            },
+            "EdgeSelected" => EventKind::EdgeSelected {
+                branch,
+                from: node,
+                to: self.maybe(Any::node),
+                rule: self.one_of(&[Rule::Condition, Rule::FailureToRouting, Rule::Nothing]),
+                tested: self.tested(),
+            },
+            "CheckpointSaved" => EventKind::CheckpointSaved {
+                node,
+                checkpoint: self.text(),
+            },
+            other => panic!("an event of the kind {other} is not made yet"),
+        }
+    }
+}
+
+#[test]
+fn an_event_of_every_kind_is_read_back_as_it_was_written() {
+    let mut any = Any(0x0b5e_55ed);
+    for name in EventKind::NAMES {
+        let mut texts = BTreeSet::new();
+        for _ in 0..200 {
+            let event = RunEvent {
+                seq: any.count(),
+                time: Timestamp::from_millis(any.count()),
+                run: RunId::new("nightly-7").unwrap(),
+                kind: any.kind(name),
+            };
+            assert_eq!(event.kind.name(), *name);
+            let written = serde_json::to_string(&event).unwrap();
+            let read = RunEvent::from_json(written.as_bytes()).unwrap_or_else(|e| panic!("{e}: {written}"));
+            assert_eq!(read, event);
+            assert_eq!(serde_json::to_string(&read).unwrap(), written);
+            let name_again: serde_json::Value = serde_json::from_str(&written).unwrap();
+            assert_eq!(name_again["event"], *name);
+            texts.insert(written);
+        }
+        assert!(texts.len() > 190, "{name} hardly varies");
+    }
+}
+
+#[test]
+fn every_rule_is_read_back() {
+    let rules = [
+        Rule::Condition,
+        Rule::PreferredLabel,
+        Rule::SuggestedNext,
+        Rule::Weight,
+        Rule::LowestTarget,
+        Rule::OnlyEdge,
+        Rule::FailureToRouting,
+        Rule::RetryTarget,
+        Rule::FallbackRetryTarget,
+        Rule::FirstMatch,
+        Rule::Join,
+        Rule::GoalGate,
+        Rule::End,
+        Rule::Nothing,
+    ];
+    for rule in rules {
+        assert_eq!(Rule::of(rule.word()), Some(rule));
+    }
+}
+
+#[test]
+fn what_older_versions_wrote_is_read_with_defaults() {
+    let line = |rest: &str| {
+        let head = r#"{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00.042Z","run":"r","#;
+        RunEvent::from_json(format!("{head}{rest}}}").as_bytes())
+            .unwrap()
+            .kind
+    };
+    let paused = line(r#""event":"PipelinePaused","reason":"nobody","gate":"approve","duration_ms":1.5"#);
+    let expected = EventKind::PipelinePaused {
+        code: PauseCode::WaitsForHuman,
+        reason: "nobody".to_owned(),
+        gate: Some("approve".to_owned()),
+        duration: Duration::from_micros(1_500),
+    };
+    assert_eq!(paused, expected);
+    let started =
+        line(r#""event":"StageStarted","node":"a","index":0,"visit":1,"attempt":1,"a_newer_field":[{}]"#);
+    assert!(matches!(started, EventKind::StageStarted { repeat: false, .. }));
+    let saved = line(r#""event":"CheckpointSaved","node":"a""#);
+    assert!(matches!(saved, EventKind::CheckpointSaved { checkpoint, .. } if checkpoint.is_empty()));
+}
+
+#[test]
+fn what_is_no_event_is_refused_by_its_cause() {
+    let code = |text: &str| RunEvent::from_json(text.as_bytes()).unwrap_err().code();
+    let head = r#""seq":1,"time":"2026-11-21T15:30:00.042Z","run":"r""#;
+    let schema = r#""schema":"orchestra.event/1""#;
+    let unknown = format!(r#"{{{schema},{head},"event":"StageTold","node":1}}"#);
+    assert_eq!(code(&unknown), "unknown_event");
+    let newer = format!(r#"{{"schema":"orchestra.event/2",{head},"event":"CheckpointSaved","node":"a"}}"#);
+    assert_eq!(code(&newer), "unknown_event_schema");
+    for malformed in [
+        String::new(),
+        "{".to_owned(),
+        "null".to_owned(),
+        "[]".to_owned(),
+        format!("{{{schema},{head}}}"),
+        format!(r#"{{{schema},{head},"event":"CheckpointSaved"}}"#),
+        format!(r#"{{{schema},"seq":-1,"event":"CheckpointSaved","node":"a"}}"#),
+        format!(r#"{{{schema},{head},"event":"CheckpointSaved","node":"a"}}trailing"#),
+        format!(r#"{{{schema},{head},"event":"CheckpointSaved","node":"a"}}"#).replace("\"r\"", "\"../r\""),
+        format!(r#"{{{schema},{head},"event":"CheckpointSaved","node":"a"}}"#).replace("2026", "yesterday"),
+        format!(
+            r#"{{{schema},{head},"event":"EdgeSelected","from":"a","to":null,"rule":"luck","tested":[]}}"#
+        ),
+    ] {
+        assert_eq!(code(&malformed), "malformed_event", "{malformed}");
+    }
+}
+
+#[test]
+fn a_name_is_no_larger_for_being_able_to_hold_a_text() {
+    assert!(size_of::<NodeName>() <= 24);
+}
