@@ -8,6 +8,7 @@ mod binding;
 mod blocking;
 mod builtin;
 mod clock;
+mod deadline;
 mod disk;
 mod driver;
 mod engine;
