@@ -311,7 +311,7 @@ impl Driver {
                         return Pause::End(Err(failure));
                     }
                 }
-                Action::StartTimer(id, delay, since) => pending.timer(run, id, *since, delay),
+                Action::StartTimer(id, delay, since) => pending.timer(run, id, &since, delay),
                 Action::AskHuman(id, question) => self.ask(run, pending, id, *question),
                 Action::Cancel(id) => {
                     run.questions.close(&id);

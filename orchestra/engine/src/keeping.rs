@@ -8,7 +8,7 @@ use orchestra_core::{EffectId, Event, Machine, Usage};
 use orchestra_graph::{Mapping, NodeIndex};
 use serde::Serialize;
 
-use crate::deadline::Began;
+use crate::deadline::{self, Began};
 use crate::records::{Entry, Happened, Kept, PROTOCOL};
 use crate::run::Run;
 use crate::store::{Commit, RunStore, StoreError, Synced, checkpoint_name};
@@ -53,7 +53,7 @@ impl Keeping {
         let begin = Entry::Begin {
             run: run.id.to_string(),
             protocol: PROTOCOL,
-            boot: run.settings.clock.boot_id(),
+            boot: run.settings.clock.boot_id().map(str::to_owned),
         };
         self.append(run, &begin).map(drop)
     }
@@ -62,7 +62,7 @@ impl Keeping {
     pub(crate) fn resume(&mut self, run: &Run) -> Result<(), StoreError> {
         let resume = Entry::Resume {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
-            boot: run.settings.clock.boot_id(),
+            boot: run.settings.clock.boot_id().map(str::to_owned),
         };
         self.told = self.append(run, &resume)?;
         Ok(())
@@ -103,7 +103,7 @@ impl Keeping {
         let record = Whole {
             epoch: self.epoch,
             at: clock.now().as_millis(),
-            real: micros(clock.real_elapsed()),
+            real: deadline::micros(&**clock),
             events: run.sink.told(),
             entry,
         };

@@ -75,7 +75,7 @@ impl Driver {
             if let Some(keeping) = &mut self.keeping {
                 keeping.told = *number;
             }
-            let began = Began::at(record.at, record.real, boot.clone());
+            let began = Began::of(self.now, record.real, boot.clone());
             self.retell(&began)?;
         }
         if let Some(taken_up) = &mut self.taken_up {
