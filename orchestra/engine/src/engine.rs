@@ -538,36 +538,34 @@ impl StartBuilder {
         };
         let seed = self.seed.unwrap_or_else(random);
         origin.seed = seed;
-        let (pipeline, children) = pin(&self.pipeline);
-        let manifest = Manifest {
-            schema: Manifest::SCHEMA.to_owned(),
-            protocol: PROTOCOL,
-            run: String::new(),
-            name: self.pipeline.name.to_string(),
-            goal: self.pipeline.goal().to_owned(),
-            file: self.pipeline.file.to_string(),
-            started: now,
-            seed,
-            simulated: settings.script.is_some(),
-            script: None,
-            engine: env!("CARGO_PKG_VERSION").to_owned(),
-            durability: settings.durability,
-            pipeline,
-            children,
-            params: self.context.clone(),
-            replayed_from: None,
+        let manifest = |id: &RunId| {
+            let (pipeline, children) = pin(&self.pipeline);
+            Manifest {
+                schema: SCHEMA.to_owned(),
+                protocol: PROTOCOL,
+                run: id.to_string(),
+                name: self.pipeline.name.to_string(),
+                goal: self.pipeline.goal().to_owned(),
+                file: self.pipeline.file.to_string(),
+                started: now,
+                seed,
+                simulated: settings.script.is_some(),
+                script: None,
+                engine: env!("CARGO_PKG_VERSION").to_owned(),
+                durability: settings.durability,
+                pipeline,
+                children,
+                params: self.context.clone(),
+                max_time: self.limits.time,
+                replayed_from: None,
+            }
         };
         let store = loop {
             let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
                 break None;
             };
-            let manifest = Manifest {
-                run: id.to_string(),
-                started: now,
-                ..manifest.clone()
-            };
             tries -= 1;
-            match create(&settings, folder, manifest).await {
+            match create(&settings, folder, manifest(&id)).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
                 opened => break Some(opened?),
             }

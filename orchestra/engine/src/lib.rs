@@ -79,8 +79,8 @@ pub use orchestra_core::{
     Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
 pub use registry::Registry;
-pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use replay::ReplayBuilder;
+pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;

@@ -63,7 +63,7 @@ impl Driver {
                 Entry::Resume { boot: of, .. } => boot.clone_from(of),
                 Entry::Changed { .. } => {}
                 Entry::Happened(happened) => {
-                    self.elapsed = Duration::from_micros(happened.elapsed);
+                    self.elapsed = Duration::from_nanos(happened.elapsed);
                     self.before = self.elapsed;
                     self.count_turn(&happened.event);
                     if let (Event::TimerFired { id }, Some(keeping)) = (&happened.event, &mut self.keeping) {
@@ -171,7 +171,7 @@ impl Driver {
             usage,
         } = noted.happened;
         self.count_turn(&event);
-        self.tell_machine(event, usage, Duration::from_micros(elapsed));
+        self.tell_machine(event, usage, Duration::from_nanos(elapsed));
     }
 
     /// Counts a turn of a node's script that is over.
