@@ -85,6 +85,7 @@ pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{
-    Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StagePlace, StoreError,
+    Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
+    ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -106,7 +106,7 @@ impl ReplayBuilder {
             } = fork(&view, &checkpoint)?;
             manifest.run = id.to_string();
             manifest.started = now;
-            let store = FolderStore::create(settings.files(), &target, settings.store_options())?;
+            let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
             store.manifest(&manifest)?;
             for record in &records {
                 store.append(record)?;
@@ -146,7 +146,7 @@ struct Fork {
 }
 
 fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
-    let mut manifest = view.manifest()?;
+    let mut manifest = view.manifest().clone();
     let records = view.raw_records()?;
     let last = records.len().saturating_sub(1) as u64;
     let unknown = || StoreError::NoCheckpoint {

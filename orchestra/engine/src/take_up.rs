@@ -26,12 +26,12 @@ pub(crate) struct TakenUp {
     /// How the run ended, where it had.
     pub(crate) ended: Option<Option<RunFailure>>,
     /// The stages that were in flight.
-    repeats: HashSet<EffectId>,
+    pub(crate) repeats: HashSet<EffectId>,
     /// Which events the machine causes again, and how many are written already.
-    retelling: Option<Retelling>,
+    pub(crate) retelling: Option<Retelling>,
 }
 
-struct Retelling {
+pub(crate) struct Retelling {
     next: u64,
     known: u64,
 }

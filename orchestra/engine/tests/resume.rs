@@ -507,7 +507,7 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     let none = engine().replay_loaded(&folder, "cp_000099", acts(graph), stages());
     assert_eq!(
         none.run_dir(place.path().join("none")).await.unwrap_err().code(),
-        "no_checkpoint"
+        "store_no_checkpoint"
     );
 }
 
