@@ -14,8 +14,11 @@ mod human;
 mod line;
 mod machine;
 mod manager;
+mod micros;
 mod outcome;
 mod retry;
+mod saved;
+mod saved_block;
 mod state;
 mod usage;
 
@@ -31,5 +34,6 @@ pub use manager::{
 };
 pub use orchestra_graph::SharedPipeline;
 pub use outcome::{FailureCategory, Outcome, Status};
+pub use saved::{SavedFault, SavedState};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
-pub use usage::Usage;
+pub use usage::{Budget, Usage};

@@ -76,6 +76,7 @@ pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, Transition
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{
-    Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StagePlace, StoreError,
+    Access, Checkpoint, Durability, FileSystem, FolderStore, Manifest, OpenFile, Owner, RecordedOutcome,
+    RunStore, StageFile, StagePlace, StoreError, SystemFiles,
 };
 pub use tokio_util::sync::CancellationToken;

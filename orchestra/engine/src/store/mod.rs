@@ -1,24 +1,60 @@
 //! Where a run is kept, behind a trait so that a test can make every write fail.
 
+mod error;
+#[allow(dead_code)]
+mod files;
 mod folder;
+#[allow(dead_code)]
+mod journal;
+#[allow(dead_code)]
+mod line;
+mod owner;
 mod stages;
 mod temporary;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use orchestra_core::{Context, NodeOutcome, RunFailure, State, Status};
 use orchestra_graph::{NodeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 
+pub use error::StoreError;
+pub use files::{Access, FileSystem, OpenFile, SystemFiles};
 pub use folder::FolderStore;
 pub(crate) use folder::sync_folder;
+pub use owner::Owner;
 pub(crate) use stages::{make_folder, open_plain, replace};
 pub(crate) use temporary::TemporaryFolder;
 
 use crate::clock::Timestamp;
 use crate::event::RunEvent;
+
+/// The file of a run's records.
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+
+/// What a run's records survive (rules D1, D3).
+///
+/// ```
+/// use orchestra_engine::Durability;
+/// assert_eq!(Durability::default(), Durability::Full);
+/// assert_eq!(serde_json::to_string(&Durability::Process)?, r#""process""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Durability {
+    /// A loss of power: a stage counts as done when the disk has its record.
+    #[default]
+    Full,
+    /// The end of the process, but not a loss of power: a stage counts as done when the system has its record.
+    Process,
+    /// Nothing: there is no journal. A run can go on only from a pause or an end.
+    None,
+}
 
 /// Keeps one run (Attractor 5.6, rule D2). Calls come one at a time from the run, and from its stages.
 ///
@@ -146,91 +182,6 @@ impl StageFile {
             StageFile::Response => "response.md",
             StageFile::ToolOutput => "tool_output.txt",
             StageFile::ToolError => "tool_stderr.txt",
-        }
-    }
-}
-
-/// A run folder that cannot be written or read.
-///
-/// ```
-/// use orchestra_engine::{FolderStore, RunStore, StoreError};
-/// let place = std::env::temp_dir().join(format!("orchestra-names-{}", std::process::id()));
-/// let store = FolderStore::create(&place)?;
-/// let error = store.stage("../elsewhere".into(), 1).unwrap_err();
-/// assert!(matches!(error, StoreError::BadName { .. }));
-/// assert_eq!(error.code(), "store_bad_name");
-/// # std::fs::remove_dir_all(&place)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The system refuses.
-    #[error("cannot {action} `{}`: {source}", .path.display())]
-    Io {
-        /// What was to be done, such as "write".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The folder of a new run holds something already.
-    #[error("the run folder `{}` exists and is not empty", .path.display())]
-    Occupied {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Something stands where a plain file or folder should; a link is never followed.
-    #[error("`{}` is not a plain {expected}; the engine follows no links inside a run folder", .path.display())]
-    NotPlain {
-        /// What stands there.
-        path: PathBuf,
-        /// What should.
-        expected: &'static str,
-    },
-    /// A file is larger than the engine reads.
-    #[error("`{}` is larger than {limit} bytes", .path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        limit: u64,
-    },
-    /// A name that would lead out of the run folder, or that not every file system can hold.
-    #[error("`{}` cannot name a file of a run", .name.escape_debug())]
-    BadName {
-        /// The name.
-        name: String,
-    },
-    /// A value that has no JSON form.
-    #[error("cannot write `{}` as JSON: {source}", .path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: serde_json::Error,
-    },
-}
-
-impl StoreError {
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
-        StoreError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
-    }
-
-    /// The error as one word, for machines.
-    pub fn code(&self) -> &'static str {
-        match self {
-            StoreError::Io { .. } => "store_io",
-            StoreError::Occupied { .. } => "store_occupied",
-            StoreError::NotPlain { .. } => "store_not_plain",
-            StoreError::TooLarge { .. } => "store_too_large",
-            StoreError::BadName { .. } => "store_bad_name",
-            StoreError::Json { .. } => "store_json",
         }
     }
 }
