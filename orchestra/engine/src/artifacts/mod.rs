@@ -1,0 +1,487 @@
+//! Named data that is too large for the context (Attractor 5.5, rules D1 and D2).
+
+mod error;
+mod index;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use orchestra_graph::did_you_mean;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+pub use error::ArtifactError;
+
+use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::store::{StoreError, make_folder, open_plain, replace, sync_folder};
+use index::{Entry, Index, Live, Place};
+
+const MAX_ID: usize = 200;
+const MAX_NAME: usize = 1_000;
+/// What is read from JSON may be nested 128 levels, of which the index takes some.
+const MAX_DEPTH: usize = 100;
+
+/// Named data of a run that is too large for its context (Attractor 5.5); cheap to clone, and shared by all stages.
+///
+/// Data that takes more than the [threshold](ArtifactStore::THRESHOLD) as JSON lies in a file `artifacts/DIGEST.json` of
+/// the run folder, once for each content; smaller data lies in `artifacts/index.jsonl`, which also says what is stored
+/// under which id. What a stage has stored is there when the run goes on after a crash (rule D1). Where a stage was cut
+/// short by the crash and is run again, what it had done to the artifacts is void, so that it finds them as it did
+/// before. Without a run folder everything is kept in memory.
+///
+/// Contents are never overwritten, because an earlier checkpoint may name them (rule D4): an artifact that is stored
+/// again or removed leaves its file behind, and [`retrieve`](ArtifactStore::retrieve) gives the data or an error, never
+/// other data. Ids are no file names, so no id leads out of the folder and no two ids collide.
+///
+/// A handler gets it by [`StageContext::artifacts`](crate::StageContext::artifacts):
+///
+/// ```
+/// use orchestra_engine::{ArtifactError, Outcome, StageContext};
+/// fn review(stage: &StageContext, diff: &str) -> Result<Outcome, ArtifactError> {
+///     let stored = stage.artifacts()?.store("diff", "The whole diff", diff)?;
+///     Ok(Outcome::success().set("diff.bytes", stored.size_bytes))
+/// }
+///
+/// # let place = tempfile::tempdir()?;
+/// # let run_dir = place.path();
+/// # orchestra_engine::ArtifactStore::open(run_dir)?.store("diff", "The whole diff", "+1 -1")?;
+/// // Later, from the run folder:
+/// let artifacts = orchestra_engine::ArtifactStore::open(run_dir)?;
+/// assert_eq!(artifacts.retrieve("diff")?, "+1 -1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ArtifactStore {
+    shared: Arc<Shared>,
+    /// The attempt that changes something.
+    by: Option<Arc<str>>,
+}
+
+/// What is stored under an id (Attractor 5.5).
+///
+/// ```
+/// let artifacts = orchestra_engine::ArtifactStore::in_memory();
+/// let info = artifacts.store("answer", "The answer", 42)?;
+/// assert_eq!((info.name.as_str(), info.size_bytes, info.is_file_backed), ("The answer", 2, false));
+/// assert!(info.digest.starts_with("73475cb40a568e8d"));
+/// assert_eq!(artifacts.list(), [info]);
+/// # Ok::<(), orchestra_engine::ArtifactError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ArtifactInfo {
+    /// What names it in its run.
+    pub id: String,
+    /// What a person reads.
+    pub name: String,
+    /// How long its JSON text is.
+    pub size_bytes: u64,
+    /// When this content was first stored under this id and name.
+    pub stored_at: Timestamp,
+    /// Whether it lies in a file of its own.
+    pub is_file_backed: bool,
+    /// The SHA-256 of its JSON text, in hexadecimal digits.
+    pub digest: String,
+}
+
+struct Shared {
+    /// `artifacts/` of the run folder; `None` where nothing is kept.
+    folder: Option<PathBuf>,
+    threshold: u64,
+    sync: bool,
+    clock: Arc<dyn Clock>,
+    live: RwLock<Live>,
+    /// Taken before `live`, and held while something is written.
+    index: Mutex<Option<Index>>,
+}
+
+/// How artifacts are kept.
+pub(crate) struct Keeping {
+    pub(crate) threshold: u64,
+    /// Whether what is stored survives a loss of power.
+    pub(crate) sync: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Default for Keeping {
+    fn default() -> Keeping {
+        Keeping {
+            threshold: ArtifactStore::THRESHOLD,
+            sync: true,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+}
+
+impl ArtifactStore {
+    /// How many bytes of JSON an artifact may have before it gets a file of its own, unless the engine is [told
+    /// otherwise](crate::EngineBuilder::artifact_threshold): 100 kB of 1,024 bytes.
+    pub const THRESHOLD: u64 = 100 * 1024;
+
+    /// A store that keeps everything in memory.
+    pub fn in_memory() -> ArtifactStore {
+        ArtifactStore::kept_in_memory(Keeping::default())
+    }
+
+    /// The artifacts of a run folder. Nothing is written before something is stored.
+    ///
+    /// # Errors
+    /// The index cannot be read, or is damaged.
+    pub fn open(run_dir: &Path) -> Result<ArtifactStore, ArtifactError> {
+        ArtifactStore::kept_in(run_dir, Keeping::default())
+    }
+
+    pub(crate) fn kept_in_memory(keeping: Keeping) -> ArtifactStore {
+        ArtifactStore::new(None, keeping, Live::new(), None)
+    }
+
+    pub(crate) fn kept_in(run_dir: &Path, keeping: Keeping) -> Result<ArtifactStore, ArtifactError> {
+        let folder = folder_of(run_dir);
+        let (index, live) = Index::open(folder.clone(), keeping.sync)?;
+        Ok(ArtifactStore::new(Some(folder), keeping, live, Some(index)))
+    }
+
+    fn new(folder: Option<PathBuf>, keeping: Keeping, live: Live, index: Option<Index>) -> ArtifactStore {
+        ArtifactStore {
+            shared: Arc::new(Shared {
+                folder,
+                threshold: keeping.threshold,
+                sync: keeping.sync,
+                clock: keeping.clock,
+                live: RwLock::new(live),
+                index: Mutex::new(index),
+            }),
+            by: None,
+        }
+    }
+
+    /// The same store, changed by an attempt.
+    pub(crate) fn on_behalf_of(&self, attempt_key: String) -> ArtifactStore {
+        ArtifactStore {
+            shared: self.shared.clone(),
+            by: Some(attempt_key.into()),
+        }
+    }
+
+    /// Stores data under an id, in place of what was stored there. When this returns, the data survives what the run
+    /// survives. Data that is there already under this id and name is not written again.
+    ///
+    /// # Errors
+    /// The id, the name or the data is none that can be kept, or the run folder cannot be written; what was stored
+    /// before is still there.
+    pub fn store(
+        &self,
+        id: impl Into<String>,
+        name: impl Into<String>,
+        data: impl Into<Value>,
+    ) -> Result<ArtifactInfo, ArtifactError> {
+        let (id, name, data) = (checked(id.into())?, name.into(), data.into());
+        if name.len() > MAX_NAME {
+            return Err(ArtifactError::LongName {
+                id,
+                length: name.len(),
+                limit: MAX_NAME,
+            });
+        }
+        if is_deeper(&data, MAX_DEPTH) {
+            return Err(ArtifactError::TooDeep { id, limit: MAX_DEPTH });
+        }
+        let shared = &*self.shared;
+        let bytes = serde_json::to_vec(&data).map_err(|source| StoreError::Json {
+            path: shared.folder.clone().unwrap_or_default(),
+            source,
+        })?;
+        let digest = digest_of(&bytes);
+        let size_bytes = bytes.len() as u64;
+        let mut index = shared.index();
+        let has_file = index.is_some() && size_bytes > shared.threshold;
+        if let Some(folder) = shared.folder.as_deref().filter(|_| index.is_some()) {
+            make_folder_durably(folder, shared.sync)?;
+            if has_file {
+                write_content(folder, &digest, &bytes, shared.sync)?;
+            }
+        }
+        let present = shared.entry(&id).map(|entry| entry.info);
+        let same = |info: &ArtifactInfo| {
+            (&info.name, &info.digest, info.is_file_backed) == (&name, &digest, has_file)
+        };
+        if let Some(info) = present.filter(same) {
+            return Ok(info);
+        }
+        let info = ArtifactInfo {
+            id,
+            name,
+            size_bytes,
+            stored_at: shared.clock.now(),
+            is_file_backed: has_file,
+            digest,
+        };
+        let place = match &mut *index {
+            Some(index) => index.stored(&info, (!has_file).then_some(&*bytes), self.by.as_deref())?,
+            None => Place::Memory(bytes.into()),
+        };
+        let entry = Entry {
+            info: info.clone(),
+            place,
+        };
+        shared.change(|live| live.insert(info.id.clone(), entry));
+        Ok(info)
+    }
+
+    /// The data of an artifact.
+    ///
+    /// # Errors
+    /// Nothing is stored under the id, or what lies in the run folder is not what was stored.
+    pub fn retrieve(&self, id: &str) -> Result<Value, ArtifactError> {
+        let shared = &*self.shared;
+        let Some(Entry { info, place }) = shared.entry(id) else {
+            return Err(self.not_found(id));
+        };
+        let folder = shared.folder.clone().unwrap_or_default();
+        let (path, bytes) = match place {
+            Place::Memory(bytes) => {
+                let read = serde_json::from_slice(&bytes);
+                return read.map_err(|source| StoreError::Json { path: folder, source }.into());
+            }
+            Place::Index(at) => (index::path(&folder), index::inline(&folder, at, info.size_bytes)),
+            Place::File => {
+                let path = content_path(&folder, &info.digest);
+                let read = read_content(&path, info.size_bytes);
+                (path, read)
+            }
+        };
+        let damaged = |found: &str| ArtifactError::Damaged {
+            id: id.to_owned(),
+            path: path.clone(),
+            found: found.to_owned(),
+        };
+        let bytes = bytes.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => damaged("is gone"),
+            ErrorKind::InvalidInput => damaged("is not a plain file"),
+            _ => StoreError::io("read", &path, error).into(),
+        })?;
+        if digest_of(&bytes) != info.digest {
+            return Err(damaged("does not hold what was stored"));
+        }
+        serde_json::from_slice(&bytes).map_err(|_| damaged("is not JSON"))
+    }
+
+    /// Whether something is stored under an id.
+    pub fn has(&self, id: &str) -> bool {
+        self.shared.read(|live| live.contains_key(id))
+    }
+
+    /// What is known of an artifact, without its data.
+    pub fn info(&self, id: &str) -> Option<ArtifactInfo> {
+        self.shared.entry(id).map(|entry| entry.info)
+    }
+
+    /// What is stored, in the order of the ids.
+    pub fn list(&self) -> Vec<ArtifactInfo> {
+        let infos = |live: &Live| live.values().map(|entry| entry.info.clone()).collect();
+        self.shared.read(infos)
+    }
+
+    /// How many artifacts are stored.
+    pub fn len(&self) -> usize {
+        self.shared.read(Live::len)
+    }
+
+    /// Whether nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets an artifact; says whether it was there.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; then it is still there.
+    pub fn remove(&self, id: &str) -> Result<bool, ArtifactError> {
+        let mut index = self.shared.index();
+        if !self.has(id) {
+            return Ok(false);
+        }
+        if let Some(index) = &mut *index {
+            index.removed(id, self.by.as_deref())?;
+        }
+        self.shared.change(|live| live.remove(id));
+        Ok(true)
+    }
+
+    /// Forgets all artifacts.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; then they are still there.
+    pub fn clear(&self) -> Result<(), ArtifactError> {
+        let mut index = self.shared.index();
+        if self.is_empty() {
+            return Ok(());
+        }
+        if let Some(index) = &mut *index {
+            index.cleared(self.by.as_deref())?;
+        }
+        self.shared.change(Live::clear);
+        Ok(())
+    }
+
+    /// How many changes the index holds: what a checkpoint notes, to [go back](ArtifactStore::rewind) to.
+    #[doc(hidden)]
+    pub fn position(&self) -> u64 {
+        self.shared.index().as_ref().map_or(0, Index::lines)
+    }
+
+    /// Goes back to a position: a replay from an earlier checkpoint finds the artifacts as they were then (rule D4).
+    #[doc(hidden)]
+    pub fn rewind(&self, position: u64) -> Result<(), ArtifactError> {
+        let mut index = self.shared.index();
+        if let Some(index) = &mut *index {
+            let then = index.rewound(position)?;
+            self.shared.change(|live| *live = then);
+        }
+        Ok(())
+    }
+
+    /// Makes void what an attempt changed before the run stopped, because it is run again (rule D1).
+    pub(crate) fn repeated(&self, attempt_key: &str) -> Result<(), ArtifactError> {
+        let mut index = self.shared.index();
+        if let Some(index) = &mut *index
+            && let Some(before) = index.repeated(attempt_key)?
+        {
+            self.shared.change(|live| *live = before);
+        }
+        Ok(())
+    }
+
+    fn not_found(&self, id: &str) -> ArtifactError {
+        let nearest = |live: &Live| did_you_mean(id, live.keys().map(String::as_str)).map(str::to_owned);
+        let near = self.shared.read(nearest);
+        ArtifactError::NotFound {
+            id: id.to_owned(),
+            near,
+        }
+    }
+}
+
+impl fmt::Debug for ArtifactStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArtifactStore")
+            .field("folder", &self.shared.folder)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn index(&self) -> MutexGuard<'_, Option<Index>> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Live) -> T) -> T {
+        look(&self.live.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn entry(&self, id: &str) -> Option<Entry> {
+        self.read(|live| live.get(id).cloned())
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Live) -> T) -> T {
+        change(&mut self.live.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether a run folder has artifacts, or had any.
+pub(crate) fn are_kept_in(run_dir: &Path) -> bool {
+    index::path(&folder_of(run_dir)).exists()
+}
+
+fn folder_of(run_dir: &Path) -> PathBuf {
+    run_dir.join("artifacts")
+}
+
+fn checked(id: String) -> Result<String, ArtifactError> {
+    let mut parts = id.split(['/', '\\']);
+    let bad = id.is_empty()
+        || id.len() > MAX_ID
+        || id.trim().len() != id.len()
+        || id.chars().any(char::is_control)
+        || parts.any(|part| part == "." || part == "..");
+    if bad {
+        return Err(ArtifactError::BadId {
+            id: id.chars().take(MAX_ID).collect(),
+            limit: MAX_ID,
+        });
+    }
+    Ok(id)
+}
+
+/// Whether a value is nested deeper than a limit; it may be deeper than any stack.
+fn is_deeper(value: &Value, limit: usize) -> bool {
+    let mut rest = vec![(value, 1)];
+    while let Some((value, depth)) = rest.pop() {
+        if depth > limit {
+            return true;
+        }
+        match value {
+            Value::Array(list) => rest.extend(list.iter().map(|value| (value, depth + 1))),
+            Value::Object(fields) => rest.extend(fields.values().map(|value| (value, depth + 1))),
+            _ => {}
+        }
+    }
+    false
+}
+
+fn digest_of(bytes: &[u8]) -> String {
+    let digits = b"0123456789abcdef";
+    let mut digest = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        digest.push(char::from(digits[usize::from(byte >> 4)]));
+        digest.push(char::from(digits[usize::from(byte & 15)]));
+    }
+    digest
+}
+
+fn content_path(folder: &Path, digest: &str) -> PathBuf {
+    folder.join(format!("{digest}.json"))
+}
+
+fn make_folder_durably(folder: &Path, sync: bool) -> Result<(), StoreError> {
+    if fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    make_folder(folder)?;
+    match folder.parent() {
+        Some(run_dir) if sync => sync_folder(run_dir),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a content, unless it is there as it should be.
+fn write_content(folder: &Path, digest: &str, bytes: &[u8], sync: bool) -> Result<(), StoreError> {
+    let path = content_path(folder, digest);
+    if !read_content(&path, bytes.len() as u64).is_ok_and(|present| present == bytes) {
+        replace(&folder.join(format!(".{digest}.tmp")), &path, |out| {
+            out.write_all(bytes)?;
+            if sync { out.sync_all() } else { Ok(()) }
+        })?;
+    }
+    // One that is there may have been written just before a crash, so its name may not be durable yet.
+    if sync { sync_folder(folder) } else { Ok(()) }
+}
+
+/// Reads a file up to one byte more than it should have.
+fn read_content(path: &Path, size: u64) -> io::Result<Vec<u8>> {
+    let is_link = fs::symlink_metadata(path)?.is_symlink();
+    let file = open_plain(path)?;
+    if is_link || !file.metadata()?.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(size + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
