@@ -325,8 +325,8 @@ impl Run {
         }
         let keeping = Keeping {
             threshold: self.settings.artifact_threshold,
-            sync: true,
             clock: self.settings.clock.clone(),
+            ..Keeping::default()
         };
         let opened = match self.run_dir() {
             Some(run_dir) => ArtifactStore::kept_in(run_dir, keeping)?,
@@ -426,6 +426,10 @@ impl Run {
     /// Lets go of what only a running run needs.
     pub(crate) fn close(&self) {
         self.sink.close();
+        let artifacts = lock(&self.own).artifacts.clone();
+        if let Some(Err(error)) = artifacts.map(|artifacts| artifacts.close()) {
+            tracing::warn!("the index of the artifacts is not closed: {error}");
+        }
         let temporary = lock(&self.own).temporary.take();
         drop(temporary);
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use orchestra_engine::{ArtifactError, ArtifactStore, Engine, EventKind, Outcome};
+use orchestra_engine::{ArtifactError, ArtifactStore, Engine, EventKind, Outcome, StoreError};
 use serde_json::{Value, json};
 use support::{Acts, acts, event_lines, files, run, run_in};
 
@@ -18,6 +18,17 @@ fn bytes(count: u64) -> Value {
 
 fn index(run_dir: &Path) -> PathBuf {
     run_dir.join("artifacts/index.jsonl")
+}
+
+/// The lines of the index, without the space that is reserved behind them.
+fn lines(run_dir: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(index(run_dir)).unwrap();
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    bytes
 }
 
 #[tokio::test]
@@ -46,6 +57,10 @@ async fn what_a_stage_stores_another_one_retrieves() {
     assert_eq!(
         files(&run_dir.join("artifacts")),
         [format!("{digest}.json"), "index.jsonl".to_owned()]
+    );
+    assert!(
+        lines(&run_dir) == fs::read(index(&run_dir)).unwrap(),
+        "the space that was reserved is cut off"
     );
     let file = fs::read(run_dir.join(format!("artifacts/{digest}.json"))).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&file).unwrap(), bytes(200_000));
@@ -356,8 +371,7 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
     let store = ArtifactStore::open(place.path()).unwrap();
     store.store("a", "First", json!({"x": 1})).unwrap();
     store.store("b", "Second", json!([true, "two"])).unwrap();
-    let path = index(place.path());
-    let sound = fs::read(&path).unwrap();
+    let (path, sound) = (index(place.path()), lines(place.path()));
     let ends: Vec<usize> = (0..sound.len())
         .filter(|at| sound[*at] == b'\n')
         .map(|at| at + 1)
@@ -372,6 +386,10 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
             let opened = ArtifactStore::open(place.path()).unwrap();
             assert_eq!(opened.len(), whole.saturating_sub(1), "cut at {length}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "reading changes nothing");
+            // Each waits for the disk.
+            if length % 16 != 0 && !ends.contains(&length) {
+                continue;
+            }
             opened.store("c", "Third", length).unwrap();
             let again = ArtifactStore::open(place.path()).unwrap();
             assert_eq!(
@@ -393,7 +411,7 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
                     (1, json!({"x": 1}))
                 );
             }
-            Err(ArtifactError::DamagedIndex { line, offset, .. }) => {
+            Err(ArtifactError::Store(StoreError::Damaged { line, offset, .. })) => {
                 let before = ends.iter().filter(|end| **end <= at / 8).count();
                 assert!(line as usize <= before + 1, "bit {at} was found in line {line}");
                 assert!(offset as usize <= at / 8);
@@ -406,7 +424,7 @@ fn a_torn_end_of_the_index_is_cut_and_damage_before_it_is_refused() {
         let mixed: Vec<u8> = order.iter().flat_map(|at| lines[*at].to_vec()).collect();
         fs::write(&path, &mixed).unwrap();
         let error = ArtifactStore::open(place.path()).unwrap_err();
-        assert_eq!(error.code(), "artifact_index_damaged", "{order:?}");
+        assert_eq!(error.code(), "store_damaged", "{order:?}");
     }
 }
 
@@ -428,7 +446,10 @@ async fn a_damaged_index_fails_the_stage_that_looks_at_it() {
         });
     let result = run_in(place.path(), acts("start -> a -> b -> exit"), handlers).await;
     let failure = result.failure.unwrap().to_string();
-    assert!(failure.contains("index.jsonl`, line 1, byte 0: "), "{failure}");
+    assert!(
+        failure.contains("index.jsonl` is damaged at line 1 (byte 0)"),
+        "{failure}"
+    );
 }
 
 #[cfg(unix)]
@@ -443,15 +464,15 @@ fn who_lost_the_run_to_another_process_writes_nothing_more() {
     fs::rename(path.with_extension("copy"), &path).unwrap();
     let owner = ArtifactStore::open(place.path()).unwrap();
     owner.store("b", "B", 2).unwrap();
-    let bytes = fs::read(&path).unwrap();
+    let bytes = lines(place.path());
     for thawed in [
         frozen.store("c", "C", 3).unwrap_err(),
         frozen.remove("a").unwrap_err(),
     ] {
-        assert_eq!(thawed.code(), "taken_over");
+        assert_eq!(thawed.code(), "store_ownership_lost");
     }
     assert!(frozen.has("a") && !frozen.has("c"));
-    assert_eq!(fs::read(&path).unwrap(), bytes);
+    assert_eq!(lines(place.path()), bytes);
     owner.store("d", "D", 4).unwrap();
     assert_eq!(ArtifactStore::open(place.path()).unwrap().len(), 3);
 }
@@ -468,7 +489,10 @@ fn what_cannot_be_written_changes_nothing() {
     store.store("a", "A", 1).unwrap();
     // An index that is gone in the middle of a run is not made anew.
     fs::remove_file(index(place.path())).unwrap();
-    assert_eq!(store.store("b", "B", 1).unwrap_err().code(), "taken_over");
+    assert_eq!(
+        store.store("b", "B", 1).unwrap_err().code(),
+        "store_ownership_lost"
+    );
     assert!(store.has("a") && !store.has("b"));
 }
 

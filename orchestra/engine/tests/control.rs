@@ -120,7 +120,8 @@ async fn a_run_that_has_ended_says_so() {
     let asked = client(&run_dir);
     let asked = thread::spawn(move || asked.answer("first", "Y").unwrap_err());
     let is_request = |name: &String| name.ends_with(".request.json");
-    while !asked.is_finished() && !(inbox(&run_dir).exists() && left(&run_dir).iter().any(is_request)) {
+    let asks = || inbox(&run_dir).exists() && left(&run_dir).iter().any(is_request);
+    while !asked.is_finished() && !asks() {
         thread::yield_now();
     }
     // The answer may find the run before this, and then there is no such question.

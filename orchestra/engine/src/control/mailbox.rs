@@ -2,19 +2,20 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use orchestra_core::AnsweredBy;
 
+use super::files::{place, read_plain};
 use super::{
     AnyFile, ControlRefusal, ControlReply, ControlRequest, Controlled, INBOX, REPLY, REQUEST, Replied,
-    ReplyFile, RequestFile, SCHEMA, Sender, id_of, read_plain,
+    ReplyFile, RequestFile, SCHEMA, Sender, id_of,
 };
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::store::{StoreError, replace};
+use crate::store::StoreError;
 
 /// How often a run looks for requests.
 const LOOK: Duration = Duration::from_millis(200);
@@ -140,9 +141,7 @@ impl Mailbox {
             path: path.clone(),
             source,
         })?;
-        replace(&self.inbox.join(format!(".{id}.tmp")), &path, |out| {
-            out.write_all(&json)
-        })
+        place(&self.inbox.join(format!(".{id}.tmp")), &path, &json)
     }
 
     /// Does with a run what was asked since the last look.

@@ -94,7 +94,7 @@ fn require_empty(root: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes the names in a folder durable; systems that cannot open a folder have no need of it.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     if !cfg!(unix) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ mod owner;
 mod stages;
 mod temporary;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,12 @@ use orchestra_graph::{NodeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 
 pub use error::StoreError;
+pub(crate) use files::system;
 pub use files::{Access, FileSystem, OpenFile, SystemFiles};
 pub use folder::FolderStore;
-pub(crate) use folder::sync_folder;
+pub(crate) use journal::Journal;
+pub(crate) use line::{AROUND, Position, scan};
 pub use owner::Owner;
-pub(crate) use stages::{make_folder, open_plain, replace};
 pub(crate) use temporary::TemporaryFolder;
 
 use crate::clock::Timestamp;

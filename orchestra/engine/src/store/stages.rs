@@ -166,7 +166,7 @@ fn not_plain(path: &Path, expected: &'static str) -> StoreError {
 }
 
 /// Opens a file for reading without following a link and without waiting for the writer of a pipe.
-pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+fn open_plain(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -178,7 +178,7 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a folder, unless it is there; a link to a folder is none.
-pub(crate) fn make_folder(path: &Path) -> Result<(), StoreError> {
+fn make_folder(path: &Path) -> Result<(), StoreError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
             Ok(found) if found.is_dir() => Ok(()),
@@ -210,7 +210,7 @@ fn set_aside(folder: &Path, visit: u32) -> Result<(), StoreError> {
 }
 
 /// Puts a new file in a place, whatever stood there: the draft is new, and the move replaces links too.
-pub(crate) fn replace(
+pub(super) fn replace(
     draft: &Path,
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
