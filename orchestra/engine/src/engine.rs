@@ -34,14 +34,15 @@ use crate::registry::Registry;
 use crate::resolve::resolve;
 use crate::run::{Origin, Run};
 use crate::sink::Callback;
-use crate::store::{FolderStore, Manifest, RunStore, StoreError};
+use crate::store::{
+    Durability, FileSystem, FolderStore, Manifest, PROTOCOL, PinnedPipeline, RunStore, SCHEMA, StoreError,
+    StoreOptions, system,
+};
 
 /// How often a generated name is tried again where its folder is taken.
 const NAME_TRIES: u32 = 8;
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
-
-type OpenStore = Arc<dyn Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync>;
 
 /// What all runs of an engine share.
 pub(crate) struct Settings {
@@ -63,7 +64,7 @@ pub(crate) struct Settings {
     pub(crate) artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
-    open_store: OpenStore,
+    files: Arc<dyn FileSystem>,
 }
 
 impl Settings {
@@ -111,7 +112,7 @@ impl Engine {
             artifact_threshold: ArtifactStore::THRESHOLD,
             working_dir: None,
             runs_dir: None,
-            open_store: Arc::new(|folder| Ok(Arc::new(FolderStore::create(folder)?))),
+            files: system(),
         }
     }
 
@@ -187,7 +188,7 @@ pub struct EngineBuilder {
     artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
-    open_store: OpenStore,
+    files: Arc<dyn FileSystem>,
 }
 
 impl EngineBuilder {
@@ -296,13 +297,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Another way to keep a run in its folder, for tests.
+    /// Another file system for run folders, for tests.
     #[must_use]
-    pub fn store(
-        mut self,
-        open: impl Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync + 'static,
-    ) -> EngineBuilder {
-        self.open_store = Arc::new(open);
+    pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
+        self.files = files;
         self
     }
 
@@ -337,7 +335,7 @@ impl EngineBuilder {
                 artifact_threshold: self.artifact_threshold,
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,
-                open_store: self.open_store,
+                files: self.files,
             }),
         })
     }
@@ -454,7 +452,7 @@ impl StartBuilder {
                 break None;
             };
             let manifest = Manifest {
-                schema: "orchestra.manifest/1",
+                schema: SCHEMA.to_owned(),
                 run: id.to_string(),
                 name: self.pipeline.name.to_string(),
                 goal: self.pipeline.goal().to_owned(),
@@ -462,10 +460,21 @@ impl StartBuilder {
                 started: now,
                 seed,
                 simulated: settings.script.is_some(),
-                engine: env!("CARGO_PKG_VERSION"),
+                engine: env!("CARGO_PKG_VERSION").to_owned(),
+                protocol: PROTOCOL,
+                durability: Durability::None,
+                max_time: self.max_time,
+                replayed_from: None,
+                params: self.context.clone(),
+                script: None,
+                pipeline: PinnedPipeline::of(&self.pipeline),
+                children: {
+                    let family = self.pipeline.family();
+                    family.into_iter().skip(1).map(PinnedPipeline::of).collect()
+                },
             };
             tries -= 1;
-            match open(settings.open_store.clone(), folder, manifest).await {
+            match open(settings.files.clone(), folder, manifest).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
                 opened => break Some(opened?),
             }
@@ -506,10 +515,18 @@ fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32
 }
 
 /// Opens a run's folder away from the threads that run stages.
-async fn open(open: OpenStore, folder: PathBuf, manifest: Manifest) -> Result<Arc<dyn RunStore>, StoreError> {
+async fn open(
+    files: Arc<dyn FileSystem>,
+    folder: PathBuf,
+    manifest: Manifest,
+) -> Result<Arc<dyn RunStore>, StoreError> {
     let path = folder.clone();
     let opened = tokio::task::spawn_blocking(move || {
-        let store = open(&folder)?;
+        let options = StoreOptions {
+            durability: manifest.durability,
+            ..StoreOptions::default()
+        };
+        let store: Arc<dyn RunStore> = Arc::new(FolderStore::create(files, &folder, options)?);
         store.manifest(&manifest)?;
         Ok(store)
     });

@@ -76,7 +76,7 @@ pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, Transition
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{
-    Access, Checkpoint, Durability, FileSystem, FolderStore, Manifest, OpenFile, Owner, RecordedOutcome,
-    RunStore, StageFile, StagePlace, StoreError, SystemFiles,
+    Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
+    ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -1,6 +1,6 @@
 //! The side of who wants something of a run.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, process, thread};
@@ -8,14 +8,13 @@ use std::{fs, process, thread};
 use orchestra_core::{Answer, Question};
 use orchestra_graph::format_duration;
 
-use super::files::{make_folder, place, read_plain};
 use super::{
     ControlRefusal, ControlReply, ControlRequest, INBOX, REPLY, REQUEST, Replied, ReplyFile, RequestFile,
-    SCHEMA, Sender,
+    SCHEMA, Sender, read_plain,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::id::random;
-use crate::store::StoreError;
+use crate::store::{StoreError, make_folder, replace};
 
 /// How long a reply is waited for; the owner of a run looks five times a second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -202,7 +201,7 @@ impl ControlClient {
         })?;
         make_folder(&self.inbox)?;
         let draft = self.inbox.join(format!(".{id}.tmp"));
-        place(&draft, &request_path, &json)?;
+        replace(&draft, &request_path, |out| out.write_all(&json))?;
         let replied = self.wait(&request_path, &reply_path);
         // Neither is of use to anybody now.
         let _ = (fs::remove_file(&request_path), fs::remove_file(&reply_path));

@@ -2,20 +2,19 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use orchestra_core::AnsweredBy;
 
-use super::files::{place, read_plain};
 use super::{
     AnyFile, ControlRefusal, ControlReply, ControlRequest, Controlled, INBOX, REPLY, REQUEST, Replied,
-    ReplyFile, RequestFile, SCHEMA, Sender, id_of,
+    ReplyFile, RequestFile, SCHEMA, Sender, id_of, read_plain,
 };
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::store::StoreError;
+use crate::store::{StoreError, replace};
 
 /// How often a run looks for requests.
 const LOOK: Duration = Duration::from_millis(200);
@@ -141,7 +140,8 @@ impl Mailbox {
             path: path.clone(),
             source,
         })?;
-        place(&self.inbox.join(format!(".{id}.tmp")), &path, &json)
+        let draft = self.inbox.join(format!(".{id}.tmp"));
+        replace(&draft, &path, |out| out.write_all(&json))
     }
 
     /// Does with a run what was asked since the last look.

@@ -5,8 +5,10 @@
 //! sender has waited long enough and removes it first, never.
 
 mod client;
-mod files;
 mod mailbox;
+
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
 
 use orchestra_core::{Answer, Question};
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,7 @@ pub use mailbox::{Mailbox, Request};
 use crate::clock::Timestamp;
 use crate::error::AnswerError;
 use crate::handle::Canceller;
+use crate::store::open_plain;
 
 const SCHEMA: &str = "orchestra.control/1";
 /// No node id has a dash.
@@ -232,6 +235,20 @@ struct ReplyFile {
 enum Replied {
     Reply(ControlReply),
     Refused(ControlRefusal),
+}
+
+/// Reads a small plain file.
+fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open_plain(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
 }
 
 /// The request's id, where a file name is that of a request or of a reply. It leads nowhere and sorts by time.

@@ -108,6 +108,19 @@ pub enum StoreError {
         /// The form that is known.
         supported: &'static str,
     },
+    /// The run has no checkpoint of that name (rule D4).
+    #[error(
+        "the run in `{}` has no checkpoint `{}`; it has `cp_000000` to `{last}`",
+        .path.display(), .name.escape_debug()
+    )]
+    NoCheckpoint {
+        /// The run folder.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The last that it has.
+        last: String,
+    },
     /// The run belongs to another process (rule D5).
     #[error(
         "the run in `{}` is owned by {}; wait for it to end, or stop it; one that is frozen can be replaced by \
@@ -166,6 +179,28 @@ impl StoreError {
         }
     }
 
+    /// A checkpoint whose state is none, although its checksum is right.
+    pub(crate) fn damaged_state(folder: &Path, fault: &impl std::fmt::Display) -> StoreError {
+        StoreError::Damaged {
+            path: folder.join(super::CHECKPOINT),
+            line: 1,
+            offset: 0,
+            expected: "a state that fits the pipeline".to_owned(),
+            found: fault.to_string(),
+        }
+    }
+
+    /// A record that is none, although its checksum is right.
+    pub(crate) fn damaged_record(folder: &Path, number: u64, fault: &impl std::fmt::Display) -> StoreError {
+        StoreError::Damaged {
+            path: folder.join(super::JOURNAL),
+            line: number + 1,
+            offset: 0,
+            expected: "a record that can be understood".to_owned(),
+            found: fault.to_string(),
+        }
+    }
+
     /// The error as one word, for machines.
     pub fn code(&self) -> &'static str {
         match self {
@@ -178,6 +213,7 @@ impl StoreError {
             StoreError::NoRun { .. } => "store_no_run",
             StoreError::Damaged { .. } => "store_damaged",
             StoreError::Version { .. } => "store_version",
+            StoreError::NoCheckpoint { .. } => "store_no_checkpoint",
             StoreError::Owned { .. } => "store_owned",
             StoreError::OwnershipLost { .. } => "store_ownership_lost",
         }

@@ -5,6 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use super::StoreError;
+
 /// Everything that the engine does to the files of runs goes through one of these calls.
 ///
 /// [`SystemFiles`] is the one that does it; others serve tests, which count the calls, make one fail, write half of
@@ -163,6 +165,14 @@ impl OpenFile {
         &self.path
     }
 
+    pub(crate) fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.is_file())
+    }
+
     pub(crate) fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -175,6 +185,29 @@ impl OpenFile {
         file.seek(SeekFrom::Start(offset))?;
         file.take(limit).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+}
+
+/// Writes a new file.
+pub(crate) fn write_new(
+    files: &dyn FileSystem,
+    path: &Path,
+    bytes: &[u8],
+    sync: bool,
+) -> Result<(), StoreError> {
+    let file = files
+        .open(path, Access::New)
+        .map_err(|error| StoreError::io("make", path, error))?;
+    if !bytes.is_empty() {
+        files
+            .write_at(&file, bytes, 0)
+            .map_err(|error| StoreError::io("write", path, error))?;
+    }
+    match sync {
+        true => files
+            .sync_all(&file)
+            .map_err(|error| StoreError::io("sync", path, error)),
+        false => Ok(()),
     }
 }
 

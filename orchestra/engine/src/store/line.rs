@@ -46,7 +46,7 @@ pub(crate) struct Position {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     bytes: Vec<u8>,
-    records: Vec<Range<usize>>,
+    pub(crate) records: Vec<Range<usize>>,
     /// Where they begin.
     pub(crate) from: Position,
     /// Where they end.
