@@ -1,7 +1,5 @@
 //! The state machine: what comes next, and nothing else. No I/O, no clock, no chance.
 
-use std::time::Duration;
-
 use orchestra_graph::table::Constant;
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, SharedPipeline};
 use serde_json::Value;
@@ -101,21 +99,25 @@ impl Machine {
     /// let state = machine.saved().restore(&pipeline)?;
     /// let mut effects = Vec::new();
     /// Machine::resume(pipeline, state).reissue(&mut effects);
-    /// let [Effect::RunNode { id, .. }] = &effects[..] else { panic!("one stage was in flight") };
+    /// let [_, Effect::RunNode { id, .. }] = &effects[..] else { panic!("one stage was in flight") };
     /// assert_eq!(id.name(machine.pipeline()), "build#1/1");
     /// # Ok::<(), orchestra_core::SavedFault>(())
     /// ```
     pub fn reissue(&self, effects: &mut Vec<Effect>) {
         self.waits(&self.state.main, &mut |line, id| match &line.phase {
-            Phase::Running => effects.push(Effect::RunNode {
-                id,
-                context: line.context.clone(),
-            }),
+            Phase::Running => {
+                self.started_again(line, &id, effects);
+                effects.push(Effect::RunNode {
+                    id,
+                    context: line.context.clone(),
+                });
+            }
             Phase::BackOff => effects.push(Effect::StartTimer {
                 id,
                 delay: line.at.delay,
             }),
             Phase::Asking(question) => {
+                self.started_again(line, &id, effects);
                 if let Some(delay) = question.timeout {
                     let id = id.clone();
                     effects.push(Effect::StartTimer { id, delay });
@@ -128,6 +130,13 @@ impl Machine {
             }
             Phase::Idle => {}
         });
+    }
+
+    fn started_again(&self, line: &Line, id: &EffectId, effects: &mut Vec<Effect>) {
+        if self.observed {
+            let (id, index) = (id.clone(), line.at.index);
+            effects.push(Effect::Observe(Observation::StageStarted { id, index }));
+        }
     }
 
     /// Goes to the first stage; to be called once.
@@ -144,9 +153,7 @@ impl Machine {
         }
         let flow = match event {
             Event::Tick { elapsed } => {
-                // What is kept is what another process reads.
-                let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-                self.state.totals.elapsed = Duration::from_micros(micros);
+                self.state.totals.elapsed = elapsed;
                 return;
             }
             Event::NodeFinished { id, outcome } if self.is_running(&id) => {
@@ -351,7 +358,7 @@ impl Machine {
 }
 
 /// Sets the graph's attributes in a context (Attractor 5.1).
-fn mirror(pipeline: &Pipeline, context: &mut Context) {
+pub(crate) fn mirror(pipeline: &Pipeline, context: &mut Context) {
     for row in pipeline.attributes(pipeline.graph_attributes) {
         context.set(["graph.", &row.key].concat(), value_of(&row.value));
     }

@@ -36,8 +36,8 @@ use crate::usage::Usage;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedState {
-    main: SavedLine,
-    totals: SavedTotals,
+    pub(crate) main: SavedLine,
+    pub(crate) totals: SavedTotals,
 }
 
 /// A saved state that does not fit a pipeline.
@@ -69,14 +69,14 @@ impl SavedFault {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedTotals {
+pub(crate) struct SavedTotals {
     finished: bool,
     begun: u64,
     restarts: u32,
     reroutes: u32,
     /// Edges that were taken, and how often.
-    taken: Vec<(u32, u32)>,
-    #[serde(rename = "elapsed_us", with = "crate::micros")]
+    pub(crate) taken: Vec<(u32, u32)>,
+    #[serde(rename = "elapsed_ns", with = "crate::nanos")]
     elapsed: Duration,
     seed: u64,
     usage: Usage,
@@ -84,31 +84,31 @@ struct SavedTotals {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLine {
-    phase: SavedPhase,
-    at: SavedAt,
+    pub(crate) phase: SavedPhase,
+    pub(crate) at: SavedAt,
     /// The values of the main line; of a branch, those that may differ from the line around it, `null` for none.
-    context: SavedContext,
-    visits: Vec<(u32, u32)>,
-    outcomes: Vec<SavedOutcome>,
-    path: Vec<u32>,
-    last: SavedLast,
+    pub(crate) context: SavedContext,
+    pub(crate) visits: Vec<(u32, u32)>,
+    pub(crate) outcomes: Vec<SavedOutcome>,
+    pub(crate) path: Vec<u32>,
+    pub(crate) last: SavedLast,
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    last_failure: String,
+    pub(crate) last_failure: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    failing: Vec<(u32, u32, String)>,
+    pub(crate) failing: Vec<(u32, u32, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<(u32, u32, u32, String)>,
+    pub(crate) errors: Vec<(u32, u32, u32, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    retries: Vec<(u32, u32)>,
+    pub(crate) retries: Vec<(u32, u32)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    revisits: Vec<(u32, u32)>,
+    pub(crate) revisits: Vec<(u32, u32)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    updates: Option<BTreeMap<String, Value>>,
+    pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum SavedContext {
+pub(crate) enum SavedContext {
     All(Context),
     /// A list of one value, or of none: a value may itself be `null`.
     Changed(BTreeMap<String, Vec<Value>>),
@@ -125,22 +125,22 @@ pub(crate) enum SavedPhase {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedAt {
-    node: u32,
+pub(crate) struct SavedAt {
+    pub(crate) node: u32,
     visit: u32,
     attempt: u32,
     index: u64,
-    #[serde(rename = "delay_us", with = "crate::micros")]
+    #[serde(rename = "delay_ns", with = "crate::nanos")]
     delay: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedOutcome(u32, Status, Option<String>);
+pub(crate) struct SavedOutcome(pub(crate) u32, Status, Option<String>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedLast {
+pub(crate) struct SavedLast {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    node: Option<u32>,
+    pub(crate) node: Option<u32>,
     status: Status,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     preferred_label: String,

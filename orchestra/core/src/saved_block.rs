@@ -14,22 +14,22 @@ use crate::state::Line;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedBlock {
     /// What was counted before the branches began, where it is not nothing.
-    visits: Vec<(u32, u32)>,
-    branches: Vec<SavedBranch>,
+    pub(crate) visits: Vec<(u32, u32)>,
+    pub(crate) branches: Vec<SavedBranch>,
     next: usize,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     first_failure: String,
-    #[serde(rename = "began_us", with = "crate::micros")]
+    #[serde(rename = "began_ns", with = "crate::nanos")]
     began: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedBranch {
-    edge: u32,
-    #[serde(rename = "began_us", with = "crate::micros")]
+pub(crate) struct SavedBranch {
+    pub(crate) edge: u32,
+    #[serde(rename = "began_ns", with = "crate::nanos")]
     began: Duration,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    line: Option<Box<SavedLine>>,
+    pub(crate) line: Option<Box<SavedLine>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<SavedEnd>,
 }
@@ -39,7 +39,7 @@ struct SavedEnd {
     status: BranchStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    #[serde(rename = "duration_us", with = "crate::micros")]
+    #[serde(rename = "duration_ns", with = "crate::nanos")]
     duration: Duration,
 }
 

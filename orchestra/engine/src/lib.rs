@@ -10,6 +10,7 @@ mod blocking;
 mod builtin;
 mod clock;
 mod control;
+mod deadline;
 mod disk;
 mod driver;
 mod engine;
@@ -19,20 +20,26 @@ mod handle;
 mod handler;
 mod id;
 mod interview;
+mod keeping;
 mod needs;
 mod needs_text;
 mod pending;
+mod pinned;
 pub mod process;
 mod questions;
+mod records;
 mod registry;
+mod replay;
 mod resolve;
 mod result;
+mod resume;
 mod run;
 mod shared;
 mod sink;
 mod stage;
 mod steering;
 mod store;
+mod take_up;
 mod tell;
 
 pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
@@ -52,7 +59,7 @@ pub use control::{
 };
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
-pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
+pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
 pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
 pub use handler::{
@@ -68,11 +75,13 @@ pub use interview::{
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, Context, FailureCategory, NodeOutcome, Outcome, Question,
-    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
+    Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
+    Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
 pub use registry::Registry;
+pub use replay::ReplayBuilder;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
+pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{

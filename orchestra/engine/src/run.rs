@@ -99,20 +99,46 @@ impl Place<'_> {
     }
 }
 
-/// The wish that a run end.
+/// The wish that a run end, or stop where it is.
 #[derive(Default)]
 pub(crate) struct Stop {
     requested: AtomicBool,
+    /// Whether the run is to be gone on with later.
+    pause: AtomicBool,
     reason: Mutex<Option<String>>,
     notify: Notify,
 }
 
 impl Stop {
-    /// The first reason stands.
+    /// The run is to end. The first reason stands.
     pub(crate) fn request(&self, reason: String) {
+        if !self.requested() {
+            self.pause.store(false, Ordering::Release);
+        }
+        self.wish(reason);
+    }
+
+    /// The run is to stop where it is. The first wish stands.
+    pub(crate) fn request_pause(&self, reason: String) {
+        if !self.requested() {
+            self.pause.store(true, Ordering::Release);
+        }
+        self.wish(reason);
+    }
+
+    fn wish(&self, reason: String) {
         lock(&self.reason).get_or_insert(reason);
         self.requested.store(true, Ordering::Release);
         self.notify.notify_one();
+    }
+
+    /// The run stops where it is, whatever the reason; what its stages run does too.
+    pub(crate) fn pauses(&self) {
+        self.pause.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_pause(&self) -> bool {
+        self.pause.load(Ordering::Acquire)
     }
 
     pub(crate) fn requested(&self) -> bool {
@@ -142,13 +168,14 @@ impl Run {
         settings: Arc<Settings>,
         store: Option<Arc<dyn RunStore>>,
         origin: Origin,
+        events: u64,
     ) -> Run {
         Run {
             shared: shared_nodes(&pipeline),
             questions: Questions::default(),
             pipeline,
             id,
-            sink: Sink::new(settings.callbacks.clone()),
+            sink: Sink::new(settings.callbacks.clone(), events),
             settings,
             has_files: AtomicBool::new(store.is_some()),
             store,
@@ -316,6 +343,12 @@ impl Run {
                 0
             }
         }
+    }
+
+    /// Goes on counting how often nodes were simulated.
+    pub(crate) fn simulated_before(&self, turns: &[(u32, usize)]) {
+        let turns = turns.iter().filter(|(_, turns)| *turns > 0);
+        lock(&self.own).turns = turns.map(|(node, turns)| (NodeIndex(*node), turns - 1)).collect();
     }
 
     /// The artifacts, read from the run folder at the first need (Attractor 5.5).
