@@ -14,7 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ArtifactError, ArtifactInfo, Guard};
 use crate::clock::Timestamp;
-use crate::store::{AROUND, Access, Durability, FileSystem, Journal, Position, StoreError, scan};
+use crate::store::{
+    AROUND, ARTIFACT_INDEX, Access, Durability, FileSystem, Journal, Position, StoreError, scan,
+};
 
 const SCHEMA: &str = "orchestra.artifacts/1";
 /// What follows a record in its line.
@@ -149,6 +151,7 @@ pub(super) struct Index {
     end: Position,
     /// Whether something may stand behind it that does not count.
     is_doubtful: bool,
+    is_closed: bool,
 }
 
 impl Index {
@@ -177,6 +180,7 @@ impl Index {
             exists: false,
             end: Position::default(),
             is_doubtful: false,
+            is_closed: false,
         };
         let (changes, end) = index.read()?;
         index.end = end;
@@ -238,6 +242,10 @@ impl Index {
 
     /// Makes sure that the run is this process's, and that the folder is there.
     pub(super) fn place(&mut self) -> Result<(), ArtifactError> {
+        if self.is_closed {
+            let ended = io::Error::new(ErrorKind::BrokenPipe, "the run has ended");
+            return Err(StoreError::io("write", &self.path, ended).into());
+        }
         (self.guard)()?;
         if self.is_placed {
             return Ok(());
@@ -285,8 +293,9 @@ impl Index {
         self.sync_folder(&self.folder)
     }
 
-    /// Ends writing: the space that is reserved is cut off. What is written later opens the index again.
+    /// Ends writing: the space that is reserved is cut off.
     pub(super) fn close(&mut self) -> Result<(), StoreError> {
+        self.is_closed = true;
         match self.journal.take() {
             Some(journal) => journal.close(),
             None => Ok(()),
@@ -500,7 +509,7 @@ fn not_plain(path: &Path, expected: &'static str) -> ArtifactError {
 
 /// Where the index of a run is.
 pub(super) fn path(folder: &Path) -> PathBuf {
-    folder.join("index.jsonl")
+    folder.join(ARTIFACT_INDEX)
 }
 
 /// Where a content is.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use orchestra_graph::did_you_mean;
@@ -19,7 +20,7 @@ use sha2::{Digest, Sha256};
 pub use error::ArtifactError;
 
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::store::{Durability, FileSystem, StoreError, system};
+use crate::store::{ARTIFACTS, Durability, FileSystem, StoreError, system};
 use index::{Entry, Index, Live, Place};
 
 const MAX_ID: usize = 200;
@@ -101,6 +102,8 @@ struct Shared {
     live: RwLock<Live>,
     /// Taken before `live`, and held while something is written.
     index: Mutex<Option<Index>>,
+    /// How many changes the index holds, for those who must not wait until something is written.
+    changes: AtomicU64,
 }
 
 /// How artifacts are kept.
@@ -170,6 +173,7 @@ impl ArtifactStore {
                 threshold: keeping.threshold,
                 clock: keeping.clock,
                 live: RwLock::new(live),
+                changes: AtomicU64::new(index.as_ref().map_or(0, Index::len)),
                 index: Mutex::new(index),
             }),
             by: None,
@@ -243,7 +247,7 @@ impl ArtifactStore {
             info: info.clone(),
             place,
         };
-        shared.change(|live| live.insert(info.id.clone(), entry));
+        shared.change(&index, |live| live.insert(info.id.clone(), entry));
         Ok(info)
     }
 
@@ -327,7 +331,7 @@ impl ArtifactStore {
         if let Some(index) = &mut *index {
             index.removed(id, self.by.as_deref())?;
         }
-        self.shared.change(|live| live.remove(id));
+        self.shared.change(&index, |live| live.remove(id));
         Ok(true)
     }
 
@@ -343,23 +347,21 @@ impl ArtifactStore {
         if let Some(index) = &mut *index {
             index.cleared(self.by.as_deref())?;
         }
-        self.shared.change(Live::clear);
+        self.shared.change(&index, Live::clear);
         Ok(())
     }
 
-    /// How many changes the index holds: what a checkpoint notes, to [go back](ArtifactStore::rewind) to.
-    #[doc(hidden)]
-    pub fn position(&self) -> u64 {
-        self.shared.index().as_ref().map_or(0, Index::len)
+    /// How many changes the index holds: what a record of the journal notes, to [go back](ArtifactStore::rewind) to.
+    pub(crate) fn changes(&self) -> u64 {
+        self.shared.changes.load(Ordering::Acquire)
     }
 
-    /// Goes back to a position: a replay from an earlier checkpoint finds the artifacts as they were then (rule D4).
-    #[doc(hidden)]
-    pub fn rewind(&self, position: u64) -> Result<(), ArtifactError> {
+    /// Goes back over what was changed later: a replay from an earlier checkpoint finds the artifacts as they were then (rule D4).
+    pub(crate) fn rewind(&self, position: u64) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
-        if let Some(index) = &mut *index {
-            let then = index.rewound(position)?;
-            self.shared.change(|live| *live = then);
+        let then = index.as_mut().map(|index| index.rewound(position)).transpose()?;
+        if let Some(then) = then {
+            self.shared.change(&index, |live| *live = then);
         }
         Ok(())
     }
@@ -367,15 +369,17 @@ impl ArtifactStore {
     /// Makes void what an attempt changed before the run stopped, because it is run again (rule D1).
     pub(crate) fn repeated(&self, attempt_key: &str) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
-        if let Some(index) = &mut *index
-            && let Some(before) = index.repeated(attempt_key)?
-        {
-            self.shared.change(|live| *live = before);
+        let before = index
+            .as_mut()
+            .map(|index| index.repeated(attempt_key))
+            .transpose()?;
+        if let Some(before) = before.flatten() {
+            self.shared.change(&index, |live| *live = before);
         }
         Ok(())
     }
 
-    /// Ends writing, because the run has ended; what is stored all the same is kept too.
+    /// Ends writing, because the run has ended, and its folder may be somebody else's now.
     pub(crate) fn close(&self) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
         Ok(index.as_mut().map_or(Ok(()), Index::close)?)
@@ -413,7 +417,10 @@ impl Shared {
         self.read(|live| live.get(id).cloned())
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Live) -> T) -> T {
+    /// Changes what is stored, as the index says now.
+    fn change<T>(&self, index: &Option<Index>, change: impl FnOnce(&mut Live) -> T) -> T {
+        let changes = index.as_ref().map_or(0, Index::len);
+        self.changes.store(changes, Ordering::Release);
         change(&mut self.live.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -424,7 +431,7 @@ pub(crate) fn are_kept_in(run_dir: &Path) -> bool {
 }
 
 fn folder_of(run_dir: &Path) -> PathBuf {
-    run_dir.join("artifacts")
+    run_dir.join(ARTIFACTS)
 }
 
 fn checked(id: String) -> Result<String, ArtifactError> {

@@ -115,12 +115,12 @@ proptest! {
         let mut store = open(place.path());
         let mut plain = Plain::new();
         for step in steps {
-            let before = store.position();
+            let before = store.changes();
             let mine = |by: u8| store.on_behalf_of(format!("n{by}#1/1"));
             match step {
                 Step::Store { by, id, data } => {
                     mine(by).store(format!("id-{id}"), "Any", data.clone()).unwrap();
-                    if store.position() > before {
+                    if store.changes() > before {
                         plain.push((before, by, Some((id, Some(data)))));
                     }
                 }
@@ -131,7 +131,7 @@ proptest! {
                 }
                 Step::Clear { by } => {
                     mine(by).clear().unwrap();
-                    if store.position() > before {
+                    if store.changes() > before {
                         plain.push((before, by, None));
                     }
                 }
@@ -211,7 +211,6 @@ const CHANGES: &[Change] = &[
     |store| store.repeated("b#1/1"),
     |store| store.rewind(3),
     |store| store.store("large", "Large", text(true, "d")).map(drop),
-    |store| store.close(),
     |store| store.clear(),
     |store| store.store("large", "Large", text(false, "e")).map(drop),
 ];
@@ -346,4 +345,26 @@ fn a_run_of_another_process_is_not_written_to() {
     }
     assert!(store.is_empty());
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn going_back_to_a_position_finds_the_artifacts_as_they_were() {
+    let place = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(place.path()).unwrap();
+    let start = store.changes();
+    store.store("draft", "First draft", text(true, "a")).unwrap();
+    store.store("notes", "Notes", "short").unwrap();
+    let then = store.changes();
+    store.store("draft", "Second draft", text(true, "b")).unwrap();
+    store.remove("notes").unwrap();
+    store.rewind(then).unwrap();
+    for store in [&store, &ArtifactStore::open(place.path()).unwrap()] {
+        assert_eq!(store.retrieve("draft").unwrap(), text(true, "a"));
+        assert_eq!(store.retrieve("notes").unwrap(), "short");
+    }
+    let now = store.changes();
+    store.rewind(now).unwrap();
+    assert_eq!(store.changes(), now, "there was nothing behind it");
+    store.rewind(start).unwrap();
+    assert!(store.is_empty() && ArtifactStore::open(place.path()).unwrap().is_empty());
 }

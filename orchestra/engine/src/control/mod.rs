@@ -176,6 +176,15 @@ impl Controlled for Canceller {
         Canceller::cancel(self, reason);
         Ok(())
     }
+
+    fn pause(&self, reason: String) -> Result<(), ControlRefusal> {
+        Canceller::pause(self, reason);
+        Ok(())
+    }
+
+    fn is_owned(&self) -> bool {
+        Canceller::is_owned(self)
+    }
 }
 
 /// Who asks.

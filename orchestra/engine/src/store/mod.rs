@@ -56,6 +56,9 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const CHECKPOINT: &str = "checkpoint.json";
 /// Its records.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
+/// The folder of its artifacts, and what names them.
+pub(crate) const ARTIFACTS: &str = "artifacts";
+pub(crate) const ARTIFACT_INDEX: &str = "index.jsonl";
 /// Its events.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
@@ -98,6 +101,11 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Makes the records so far as durable as they are to be. Not before this has succeeded may anything be done that
     /// follows from them.
     fn sync(&self) -> Result<Synced, StoreError>;
+
+    /// Whether nobody has taken the run over (rule D5).
+    fn still_mine(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Where the next record will be.
     fn position(&self) -> Position;
