@@ -168,7 +168,9 @@ impl Driver {
             }
             Err(error) => Err(error),
         };
-        let ended = match (self.tell_end(ended), &self.run.store) {
+        let ended = self.tell_end(ended);
+        self.run.close_artifacts();
+        let ended = match (ended, &self.run.store) {
             (Ok(failure), Some(store)) => store.close().map(|()| failure),
             (ended, _) => ended,
         };

@@ -95,6 +95,8 @@ impl Keeping {
             at: u64,
             real: u64,
             events: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            artifacts: Option<u64>,
             entry: &'a T,
         }
         if !self.store.keeps_journal() {
@@ -106,6 +108,7 @@ impl Keeping {
             at: clock.now().as_millis(),
             real: deadline::micros(&**clock),
             events: run.sink.told(),
+            artifacts: run.artifact_changes(),
             entry,
         };
         let json = serde_json::to_vec(&record).map_err(|source| self.unwritable("journal.jsonl", source))?;

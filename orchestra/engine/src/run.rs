@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
@@ -35,6 +35,7 @@ pub(crate) struct Run {
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
     own: Mutex<Own>,
+    artifacts: OnceLock<ArtifactStore>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
     /// Whether any stage used a model, so that others need no look at the list.
@@ -79,7 +80,6 @@ struct Own {
     active: Vec<Arc<ActiveStage>>,
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
-    artifacts: Option<ArtifactStore>,
     /// What the attempts that run have used of models.
     usage: Vec<(EffectId, Usage)>,
 }
@@ -182,6 +182,7 @@ impl Run {
             stop: Stop::default(),
             origin,
             own: Mutex::default(),
+            artifacts: OnceLock::new(),
             has_tokens: AtomicBool::new(false),
             has_usage: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
@@ -353,36 +354,51 @@ impl Run {
 
     /// The artifacts, read from the run folder at the first need (Attractor 5.5).
     pub(crate) fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
-        if let Some(artifacts) = &lock(&self.own).artifacts {
+        if let Some(artifacts) = self.artifacts.get() {
             return Ok(artifacts.clone());
         }
         let keeping = Keeping {
             threshold: self.settings.artifact_threshold,
-            sync: true,
+            files: self.settings.files(),
+            durability: self.settings.durability(),
             clock: self.settings.clock.clone(),
+            ..Keeping::default()
         };
-        let opened = match self.run_dir() {
-            Some(run_dir) => ArtifactStore::kept_in(run_dir, keeping)?,
+        let opened = match self.store.clone() {
+            Some(store) => {
+                let folder = store.folder().to_owned();
+                let guard = Arc::new(move || store.still_mine());
+                ArtifactStore::kept_in(&folder, Keeping { guard, ..keeping })?
+            }
             None => ArtifactStore::kept_in_memory(keeping),
         };
-        Ok(lock(&self.own).artifacts.get_or_insert(opened).clone())
+        Ok(self.artifacts.get_or_init(|| opened).clone())
+    }
+
+    /// How many changes the artifacts have seen; `None` where nobody looked at them.
+    pub(crate) fn artifact_changes(&self) -> Option<u64> {
+        self.artifacts.get().map(ArtifactStore::changes)
     }
 
     /// How many artifacts the run has.
     pub(crate) fn artifact_count(&self) -> u64 {
-        let present = lock(&self.own).artifacts.clone();
         let kept = || self.run_dir().is_some_and(artifacts::are_kept_in);
-        let found = match present {
-            Some(artifacts) => Ok(artifacts),
-            None if kept() => self.artifacts(),
-            None => return 0,
-        };
-        match found {
-            Ok(artifacts) => artifacts.len() as u64,
-            Err(error) => {
+        if self.artifacts.get().is_none() && !kept() {
+            return 0;
+        }
+        self.artifacts().map_or_else(
+            |error| {
                 tracing::warn!("the artifacts cannot be counted: {error}");
                 0
-            }
+            },
+            |artifacts| artifacts.len() as u64,
+        )
+    }
+
+    /// Nothing is stored any more.
+    pub(crate) fn close_artifacts(&self) {
+        if let Some(Err(error)) = self.artifacts.get().map(ArtifactStore::close) {
+            tracing::warn!("the index of the artifacts is not closed: {error}");
         }
     }
 
@@ -459,6 +475,7 @@ impl Run {
     /// Lets go of what only a running run needs.
     pub(crate) fn close(&self) {
         self.sink.close();
+        self.close_artifacts();
         let temporary = lock(&self.own).temporary.take();
         drop(temporary);
     }

@@ -358,6 +358,10 @@ impl RunStore for FolderStore {
         Ok(Synced::Done)
     }
 
+    fn still_mine(&self) -> Result<(), StoreError> {
+        self.ownership.still_mine()
+    }
+
     fn position(&self) -> Position {
         let journal = self.journal.as_ref();
         journal.map_or_else(Position::default, |journal| journal.position())

@@ -20,7 +20,7 @@ mod sealed;
 mod stages;
 mod temporary;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::future::Future;
@@ -36,14 +36,15 @@ pub(crate) use files::system;
 pub use files::{Access, FileSystem, OpenFile, SystemFiles};
 #[allow(unused_imports)]
 pub(crate) use folder::{FolderStore, Opened, StoreOptions};
+pub(crate) use journal::Journal;
 #[allow(unused_imports)]
 pub(crate) use journal::{read, read_first};
 #[allow(unused_imports)]
-pub(crate) use line::{Position, Scan, Torn};
+pub(crate) use line::{AROUND, Position, Scan, Torn, scan};
 pub use manifest::{Manifest, PinnedPipeline, ReplayedFrom};
 pub(crate) use manifest::{PROTOCOL, SCHEMA};
 pub use owner::Owner;
-pub(crate) use plain::{make_folder, open_plain, replace, sync_folder};
+pub(crate) use plain::{make_folder, open_plain, replace};
 pub(crate) use temporary::TemporaryFolder;
 pub use view::RunFolder;
 
@@ -55,6 +56,9 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const CHECKPOINT: &str = "checkpoint.json";
 /// Its records.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
+/// The folder of its artifacts, and what names them.
+pub(crate) const ARTIFACTS: &str = "artifacts";
+pub(crate) const ARTIFACT_INDEX: &str = "index.jsonl";
 /// Its events.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
@@ -97,6 +101,11 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Makes the records so far as durable as they are to be. Not before this has succeeded may anything be done that
     /// follows from them.
     fn sync(&self) -> Result<Synced, StoreError>;
+
+    /// Whether nobody has taken the run over (rule D5).
+    fn still_mine(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Where the next record will be.
     fn position(&self) -> Position;
