@@ -126,8 +126,7 @@ impl Store {
                 }
                 _ => {
                     let mut there = folders.all()?;
-                    let mut statement =
-                        connection.prepare_cached("SELECT run, position, stamp FROM cursors")?;
+                    let mut statement = connection.prepare_cached("SELECT run, position, stamp FROM runs")?;
                     let mut rows = statement.query([])?;
                     while let Some(row) = rows.next()? {
                         let mut next = Columns::of(row);
