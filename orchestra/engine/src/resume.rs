@@ -316,6 +316,7 @@ impl TakeUp {
             epoch: read.epoch,
             repaired: read.repaired.clone(),
             replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
+            copied: self.copied_from.is_some(),
             ..TakenUp::default()
         };
         if let Some(kept) = &read.base {

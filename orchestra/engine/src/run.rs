@@ -20,7 +20,7 @@ use crate::registry::Registry;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
 use crate::steering::ActiveStage;
-use crate::store::{RunStore, StagePlace, StoreError, TemporaryFolder};
+use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -44,6 +44,10 @@ pub(crate) struct Run {
     has_files: AtomicBool,
     /// Whether something could not be written.
     has_failed: AtomicBool,
+    /// The outcomes of stages without files, which are written where somebody may look.
+    later: Later,
+    /// Whether the driver waits, so that what is told meanwhile is to be seen at once.
+    waits: AtomicBool,
 }
 
 /// What a run was started with, beside its pipeline; what the runs that its stages start are given in turn.
@@ -82,6 +86,16 @@ struct Own {
     children: Vec<Weak<Run>>,
     /// What the attempts that run have used of models.
     usage: Vec<(EffectId, Usage)>,
+}
+
+/// So many outcomes are kept for later at most; the same number is looked at when a run is taken up.
+pub(crate) const LATER: usize = 256;
+
+/// Outcomes that are written where somebody may look: when the run waits, or a stage looks into the run folder.
+#[derive(Default)]
+struct Later {
+    any: AtomicBool,
+    list: Mutex<Vec<(EffectId, Vec<u8>)>>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -186,6 +200,8 @@ impl Run {
             has_tokens: AtomicBool::new(false),
             has_usage: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
+            later: Later::default(),
+            waits: AtomicBool::new(false),
         }
     }
 
@@ -198,6 +214,61 @@ impl Run {
     pub(crate) fn emit_at(&self, time: Timestamp, kind: EventKind) {
         if let Err(failure) = self.sink.emit(&self.id, time, self.store.as_deref(), kind) {
             self.broken(failure);
+        }
+        if self.waits.load(Ordering::Acquire) {
+            self.show();
+        }
+    }
+
+    /// Lets others see what was told.
+    fn show(&self) {
+        if let Some(Err(failure)) = self.store.as_ref().map(|store| store.flush()) {
+            self.broken(failure);
+        }
+    }
+
+    /// The driver begins to wait: everything is to be seen.
+    pub(crate) fn wait_begins(&self) {
+        if self.store.is_some() {
+            self.waits.store(true, Ordering::Release);
+            self.write_later();
+            self.show();
+        }
+    }
+
+    pub(crate) fn wait_ends(&self) {
+        self.waits.store(false, Ordering::Release);
+    }
+
+    /// Will write the outcome of a stage: a stage that has no files costs no folder while others wait for it.
+    pub(crate) fn keep_later(&self, id: &EffectId, status: Vec<u8>) {
+        let mut list = lock(&self.later.list);
+        list.push((id.clone(), status));
+        let many = list.len() >= LATER;
+        drop(list);
+        self.later.any.store(true, Ordering::Release);
+        if many {
+            self.write_later();
+        }
+    }
+
+    /// Writes what was kept for later.
+    pub(crate) fn write_later(&self) {
+        if !self.later.any.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let list = std::mem::take(&mut *lock(&self.later.list));
+        let Some(store) = &self.store else {
+            return;
+        };
+        for (id, status) in list {
+            let place = self.place(&id);
+            let written = store
+                .stage(place.as_ref(), id.visit)
+                .and_then(|_| store.write(place.as_ref(), StageFile::Status, &status));
+            if let Err(failure) = written {
+                return self.broken(failure);
+            }
         }
     }
 
@@ -237,11 +308,18 @@ impl Run {
         self.has_files.load(Ordering::Acquire)
     }
 
+    /// The run folder, for somebody who may look into it.
+    pub(crate) fn shown_dir(&self) -> Option<&Path> {
+        self.write_later();
+        self.run_dir()
+    }
+
     pub(crate) fn run_dir(&self) -> Option<&Path> {
         self.store.as_deref().map(RunStore::folder)
     }
 
     pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
+        self.write_later();
         self.files()?.stage(self.place(id).as_ref(), id.visit)
     }
 
@@ -263,6 +341,7 @@ impl Run {
 
     /// The run begins anew (rule R9).
     pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        self.write_later();
         match self.present_files() {
             Some(files) => files.restarted(restart),
             None => Ok(()),

@@ -404,6 +404,10 @@ impl RunStore for FolderStore {
         self.stages.stage(place, visit)
     }
 
+    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.is_open(place, visit)
+    }
+
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
         self.ownership.still_mine()?;
         self.stages.write(place, file, bytes)

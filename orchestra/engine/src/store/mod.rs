@@ -136,6 +136,9 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError>;
 
+    /// Whether the folder of a stage was opened for this visit.
+    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool;
+
     /// Writes a file of a stage.
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
 
