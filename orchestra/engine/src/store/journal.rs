@@ -269,6 +269,15 @@ impl Journal {
         Ok((!bytes.is_empty() && self.level == Durability::Full).then_some(Unsynced { offset, bytes }))
     }
 
+    /// Gives back the room of lines that were taken.
+    pub(crate) fn give_back(&self, mut room: Vec<u8>) {
+        let mut inner = self.lock();
+        if inner.lines.capacity() == 0 {
+            forget(&mut room);
+            inner.lines = room;
+        }
+    }
+
     /// What is before an offset was made durable elsewhere.
     pub(crate) fn is_durable_to(&self, offset: u64) {
         let mut inner = self.lock();

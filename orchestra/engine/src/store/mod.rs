@@ -1,6 +1,8 @@
 //! Where a run is kept.
 
 mod checkpoint;
+mod commit;
+mod commit_log;
 mod error;
 #[allow(dead_code)]
 mod files;

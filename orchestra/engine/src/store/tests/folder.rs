@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{
-    Chance, EIO, ENOSPC, EROFS, Failing, checkpoint, contents, create, edit, edits, event, manifest, open,
-    options, record,
+    Chance, EIO, ENOSPC, EROFS, Failing, checkpoint, commit, contents, create, edit, edits, event, manifest,
+    open, options, record,
 };
 use crate::store::{
-    Durability, FolderStore, Opened, Position, RunFolder, RunStore, StageFile, StoreError, Synced, system,
+    Durability, FolderStore, Opened, Position, RunFolder, RunStore, StageFile, StoreError, system,
 };
 
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -21,7 +21,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 fn append(store: &FolderStore, records: std::ops::Range<u64>) {
     for number in records {
         store.append(&record(number)).unwrap();
-        assert!(matches!(store.sync().unwrap(), Synced::Done));
+        commit(store).unwrap();
     }
 }
 
@@ -364,7 +364,7 @@ fn a_checkpoint_is_wanted_when_the_journal_has_outgrown_the_last_one() {
 fn run(store: &FolderStore, counted: &mut u64, number: u64) -> Result<(), StoreError> {
     store.stage("build".into(), number as u32 + 1)?;
     store.append(&record(number))?;
-    store.sync()?;
+    commit(store)?;
     *counted += 1;
     store.write("build".into(), StageFile::Status, b"{}")?;
     store.event(&event(number + 1))?;

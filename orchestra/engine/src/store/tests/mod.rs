@@ -1,6 +1,7 @@
 //! The store, and what becomes of it when calls fail, bytes are changed, and machines lose power.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod commit;
 mod folder;
 mod journal;
 mod owner;
@@ -15,8 +16,8 @@ use orchestra_core::Context;
 
 use super::files::{Access, FileSystem, OpenFile, SystemFiles};
 use super::{
-    Checkpoint, Durability, FolderStore, Manifest, Opened, PROTOCOL, PinnedPipeline, Position, RunStore,
-    SCHEMA, StoreError, StoreOptions, system,
+    Checkpoint, Commit, Durability, FolderStore, Manifest, Opened, PROTOCOL, PinnedPipeline, Position,
+    RunStore, SCHEMA, StoreError, StoreOptions, Synced, system,
 };
 use crate::clock::Timestamp;
 use crate::event::{EventKind, RunEvent};
@@ -107,6 +108,19 @@ pub(super) fn create(folder: &Path) -> FolderStore {
 
 pub(super) fn open(folder: &Path) -> Result<Opened, StoreError> {
     FolderStore::open(system(), folder, options(Durability::Full), false)
+}
+
+/// Makes durable what is written, whoever does it.
+pub(super) fn commit(store: &FolderStore) -> Result<(), StoreError> {
+    match store.sync()? {
+        Synced::Later(commit) => wait(commit),
+        Synced::Done => Ok(()),
+    }
+}
+
+pub(super) fn wait(commit: Commit) -> Result<(), StoreError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(commit)
 }
 
 /// The names and contents of all files below a folder.
@@ -203,6 +217,8 @@ struct Inner {
     fails_from: usize,
     fails_to: usize,
     error: i32,
+    /// Only calls for paths that hold this are counted, and fail.
+    only: &'static str,
     /// What happens right before a call of some number.
     before: Option<(usize, Box<dyn FnOnce() + Send>)>,
 }
@@ -216,8 +232,14 @@ impl Failing {
             fails_from: from,
             fails_to: to,
             error,
-            before: None,
+            ..Inner::default()
         };
+    }
+
+    /// The same, but only for paths that hold some text.
+    pub(super) fn set_only(&self, only: &'static str, from: usize, to: usize, error: i32) {
+        self.set(from, to, error);
+        self.inner.lock().unwrap().only = only;
     }
 
     /// Does something right before a call.
@@ -235,8 +257,11 @@ impl Failing {
         self.calls().iter().filter(|call| **call == name).count()
     }
 
-    fn call(&self, name: &'static str) -> io::Result<()> {
+    fn call(&self, name: &'static str, path: &Path) -> io::Result<()> {
         let mut inner = self.inner.lock().unwrap();
+        if !path.to_string_lossy().contains(inner.only) {
+            return Ok(());
+        }
         inner.calls.push(name);
         let now = inner.calls.len();
         if let Some((_, what)) = inner.before.take_if(|(call, _)| *call == now) {
@@ -253,17 +278,17 @@ impl Failing {
 
 impl FileSystem for Failing {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.call("make_folder")?;
+        self.call("make_folder", path)?;
         SystemFiles.make_folder(path)
     }
     fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile> {
         if access == Access::New {
-            self.call("make")?;
+            self.call("make", path)?;
         }
         SystemFiles.open(path, access)
     }
     fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if let Err(error) = self.call("write") {
+        if let Err(error) = self.call("write", file.path()) {
             // A disk that is full takes what fits.
             SystemFiles.write_at(file, &bytes[..bytes.len() / 2], offset)?;
             return Err(error);
@@ -271,28 +296,28 @@ impl FileSystem for Failing {
         SystemFiles.write_at(file, bytes, offset)
     }
     fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
-        self.call("reserve")?;
+        self.call("reserve", file.path())?;
         SystemFiles.reserve(file, offset, length)
     }
     fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()> {
-        self.call("set_length")?;
+        self.call("set_length", file.path())?;
         SystemFiles.set_length(file, length)
     }
-    fn sync_data(&self, _: &OpenFile) -> io::Result<()> {
-        self.call("sync_data")
+    fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
+        self.call("sync_data", file.path())
     }
-    fn sync_all(&self, _: &OpenFile) -> io::Result<()> {
-        self.call("sync_all")
+    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
+        self.call("sync_all", file.path())
     }
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        self.call("sync_folder")
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.call("sync_folder", path)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call("rename")?;
+        self.call("rename", from)?;
         SystemFiles.rename(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call("remove")?;
+        self.call("remove", path)?;
         SystemFiles.remove(path)
     }
     fn try_lock(&self, file: &OpenFile) -> io::Result<bool> {

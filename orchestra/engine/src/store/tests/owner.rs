@@ -5,11 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use super::{Failing, checkpoint, contents, create, event, open, options, record};
+use super::{Failing, checkpoint, commit, contents, create, event, open, options, record};
 use crate::store::owner::present;
-use crate::store::{
-    Durability, FolderStore, Opened, Position, RunStore, StageFile, StoreError, Synced, system,
-};
+use crate::store::{Durability, FolderStore, Opened, Position, RunStore, StageFile, StoreError, system};
 
 fn open_with(folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
     FolderStore::open(system(), folder, options(Durability::Full), take_over)
@@ -84,7 +82,7 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
         assert!(error.to_string().contains(&said), "{error}");
     };
     lost(old.append(&record(3)).map(drop));
-    lost(old.sync().map(drop));
+    lost(commit(&old));
     lost(old.stage("build".into(), 2).map(drop));
     lost(old.write("build".into(), StageFile::Status, b"{}"));
     lost(old.remove("build".into(), StageFile::Status));
@@ -98,13 +96,6 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
     new.store.append(&record(3)).unwrap();
     drop((old, new));
     assert_eq!(open(&folder).unwrap().records.len(), 4);
-}
-
-/// What an owner does between two looks at the clock, as a test can follow it.
-fn commit(store: &FolderStore, number: u64) -> Result<(), StoreError> {
-    store.append(&record(number))?;
-    assert!(matches!(store.sync()?, Synced::Done));
-    Ok(())
 }
 
 #[cfg(unix)]
@@ -127,7 +118,8 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
         let mut counted = 0;
         let mut failed = None;
         for number in 0..3 {
-            let done = commit(&old.store, number).and_then(|()| {
+            let appended = old.store.append(&record(number));
+            let done = appended.and_then(|_| commit(&old.store)).and_then(|()| {
                 counted += 1;
                 old.store
                     .checkpoint(&checkpoint(&number.to_string(), old.store.position()))
@@ -142,7 +134,7 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
             calls = call;
             break;
         };
-        let failed = failed.map_or_else(|| old.store.sync().map(drop).unwrap_err(), |failed| failed);
+        let failed = failed.map_or_else(|| commit(&old.store).unwrap_err(), |failed| failed);
         assert_eq!(failed.code(), "store_ownership_lost", "call {call}");
         let known = opened.records.from.records + opened.records.len() as u64;
         assert!(known >= counted, "call {call}: {known} of {counted}");
@@ -160,7 +152,7 @@ fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
         let folder = place.path().join("run");
         let old = create(&folder);
         old.append(&record(0)).unwrap();
-        old.sync().unwrap();
+        commit(&old).unwrap();
         let failing = Arc::new(Failing::default());
         failing.set(call, usize::MAX, super::EIO);
         let taken = FolderStore::open(failing.clone(), &folder, options(Durability::Full), true);
@@ -168,7 +160,7 @@ fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
             assert!(call > 10, "{call}");
             break;
         }
-        if old.sync().is_ok() {
+        if commit(&old).is_ok() {
             continue;
         }
         // The old owner was fenced off already: what it may write to is replaced before anybody goes on.
