@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
-use orchestra_graph::{EdgeIndex, NodeIndex, branch_id, branches, format_duration, kind};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, branch_id, branches, format_duration, kind};
 use serde_json::{Map, Value};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
@@ -30,18 +30,18 @@ const MAX_NESTING: usize = 32;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    fan_out: FanOut,
-    branches: Vec<Branch>,
+    pub(crate) fan_out: FanOut,
+    pub(crate) branches: Vec<Branch>,
     /// Where to look for a branch that has yet to begin.
-    next: usize,
-    running: u32,
-    succeeded: u32,
-    failed: u32,
-    first_failure: String,
-    visits: Arc<[u32]>,
-    began: Duration,
+    pub(crate) next: usize,
+    pub(crate) running: u32,
+    pub(crate) succeeded: u32,
+    pub(crate) failed: u32,
+    pub(crate) first_failure: String,
+    pub(crate) visits: Arc<[u32]>,
+    pub(crate) began: Duration,
     /// How long the block may take (rule Y6).
-    timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// A branch of a block that is open.
@@ -60,19 +60,19 @@ pub struct Block {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
-    edge: EdgeIndex,
-    id: String,
-    began: Duration,
+    pub(crate) edge: EdgeIndex,
+    pub(crate) id: String,
+    pub(crate) began: Duration,
     /// `None` before it begins, and for one that never did.
-    line: Option<Box<Line>>,
-    ended: Option<Ended>,
+    pub(crate) line: Option<Box<Line>>,
+    pub(crate) ended: Option<Ended>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Ended {
-    status: BranchStatus,
-    reason: Option<String>,
-    duration: Duration,
+pub(crate) struct Ended {
+    pub(crate) status: BranchStatus,
+    pub(crate) reason: Option<String>,
+    pub(crate) duration: Duration,
 }
 
 impl Branch {
@@ -116,6 +116,11 @@ impl Block {
     /// Whether a timer of the block itself runs.
     pub(crate) fn is_timed(&self) -> bool {
         self.timeout.is_some()
+    }
+
+    /// How long the block may take (rule Y6).
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     pub(crate) fn running_lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
@@ -194,20 +199,10 @@ impl Step<'_> {
                 "the condition of every branch is false",
             )));
         }
-        // Looking at all edges before each would cost the square of their number.
-        let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
-        let mut counted = stage.edges().map(|(at, row)| {
-            let count = earlier.entry(row.to).or_default();
-            *count += 1;
-            (at, *count)
-        });
-        let mut id_of = |edge| match counted.find(|(at, _)| *at == edge) {
-            Some((_, 1)) => self.pipeline.stage(self.pipeline.edge(edge).to).id().to_owned(),
-            _ => branch_id(self.pipeline, edge),
-        };
+        let mut names = branch_ids(self.pipeline, stage, &edges).into_iter();
         let branches = edges.into_iter().map(|edge| Branch {
             edge,
-            id: id_of(edge),
+            id: names.next().unwrap_or_default(),
             began: Duration::ZERO,
             line: None,
             ended: None,
@@ -421,7 +416,22 @@ impl Step<'_> {
     }
 }
 
-fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
+/// The ids of branches. Looking at all edges before each would cost the square of their number.
+pub(crate) fn branch_ids(pipeline: &Pipeline, stage: Stage<'_>, edges: &[EdgeIndex]) -> Vec<String> {
+    let mut earlier: HashMap<NodeIndex, u32> = HashMap::new();
+    let mut counted = stage.edges().map(|(at, row)| {
+        let count = earlier.entry(row.to).or_default();
+        *count += 1;
+        (at, *count)
+    });
+    let names = edges.iter().map(|edge| match counted.find(|(at, _)| at == edge) {
+        Some((_, 1)) => pipeline.stage(pipeline.edge(*edge).to).id().to_owned(),
+        _ => branch_id(pipeline, *edge),
+    });
+    names.collect()
+}
+
+pub(crate) fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
     line.branch.then(BranchStep {
         fan_out: line.at.node,
         visit: line.at.visit,

@@ -1,5 +1,6 @@
 //! The context of a run: named values, cheap to copy (Attractor 5.1).
 
+use std::fmt;
 use std::sync::Arc;
 
 use orchestra_graph::condition::Lookup;
@@ -32,7 +33,7 @@ pub(crate) enum EngineKey {
 /// assert_eq!(context.get("tries"), Some(&2.into()));
 /// assert_eq!(context.text("missing"), "");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Context {
     values: RedBlackTreeMapSync<Arc<str>, Value>,
     engine: Arc<[Option<Value>; ENGINE_KEYS.len()]>,
@@ -136,6 +137,13 @@ impl Context {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The shape of the tree depends on the order in which the values came.
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 

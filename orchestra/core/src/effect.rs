@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_graph::{Decision, EdgeIndex, NodeIndex, Pipeline, Tested, branch_id};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::context::Context;
 use crate::failure::RunFailure;
 use crate::human::{Answer, AnsweredBy, Question};
 use crate::outcome::Outcome;
+use crate::usage::{Budget, Usage};
 
 /// One branch on the way to an effect: which fan-out, and which of its edges.
 ///
@@ -102,6 +103,60 @@ pub struct EffectId {
     pub visit: u32,
     /// Which attempt of the visit, from 1.
     pub attempt: u32,
+}
+
+/// An effect's name as it is written: numbers, and only those that differ from the usual.
+#[derive(Serialize, Deserialize)]
+struct WrittenId {
+    #[serde(default, skip_serializing_if = "is_zero")]
+    restart: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    branch: Vec<[u32; 4]>,
+    node: u32,
+    visit: u32,
+    attempt: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Serialize for EffectId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let steps = self.branch.steps().iter();
+        WrittenId {
+            restart: self.restart,
+            branch: steps
+                .map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0])
+                .collect(),
+            node: self.node.0,
+            visit: self.visit,
+            attempt: self.attempt,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for EffectId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EffectId, D::Error> {
+        let written = WrittenId::deserialize(deserializer)?;
+        let steps = written
+            .branch
+            .into_iter()
+            .map(|[fan_out, visit, attempt, edge]| BranchStep {
+                fan_out: NodeIndex(fan_out),
+                visit,
+                attempt,
+                edge: EdgeIndex(edge),
+            });
+        Ok(EffectId {
+            restart: written.restart,
+            branch: steps.fold(BranchPath::default(), |path, step| path.then(step)),
+            node: NodeIndex(written.node),
+            visit: written.visit,
+            attempt: written.attempt,
+        })
+    }
 }
 
 impl EffectId {
@@ -197,7 +252,8 @@ pub enum Effect {
 /// let Some(Effect::Finish { failure: Some(failure) }) = effects.last() else { panic!("the run is to end") };
 /// assert_eq!(failure.code(), "cancelled");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// A stage has ended; failures, even panics, are outcomes.
@@ -228,18 +284,39 @@ pub enum Event {
     },
     /// How long the run has been going, for the durations of branches; what is told next happened then.
     Tick {
-        /// The time since the run began.
+        /// The time since the run began; written as `elapsed_ns`.
+        #[serde(rename = "elapsed_ns", with = "crate::nanos")]
         elapsed: Duration,
+    },
+    /// What an attempt used, told before how it ended.
+    Used {
+        /// The effect.
+        id: EffectId,
+        /// Tokens and money.
+        usage: Usage,
     },
     /// Somebody wants the run to end.
     CancelRequested {
         /// Why.
         reason: String,
     },
+    /// Somebody wants the run to stop where it is.
+    PauseRequested {
+        /// Why.
+        reason: String,
+    },
     /// The run took longer than it may.
     TimeUp {
-        /// How long it may take.
+        /// How long it may take; written as `limit_ns`.
+        #[serde(rename = "limit_ns", with = "crate::nanos")]
         limit: Duration,
+    },
+    /// The run used more than it may.
+    OverBudget {
+        /// What it may use.
+        budget: Budget,
+        /// What it used.
+        used: Usage,
     },
 }
 

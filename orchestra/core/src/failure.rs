@@ -6,6 +6,8 @@ use std::time::Duration;
 use orchestra_graph::format_duration;
 use serde::{Deserialize, Serialize};
 
+use crate::usage::{Budget, Usage};
+
 /// Why a run failed.
 ///
 /// ```
@@ -125,6 +127,18 @@ pub enum RunFailure {
         #[serde(rename = "limit_ms", with = "millis")]
         limit: Duration,
     },
+    /// The run used more than it may.
+    Budget {
+        /// What it may use.
+        budget: Budget,
+        /// What it used.
+        used: Usage,
+    },
+    /// Somebody stopped the run; it can go on from where it is.
+    Paused {
+        /// Why.
+        reason: String,
+    },
     /// Somebody ended the run.
     Cancelled {
         /// Why.
@@ -150,6 +164,8 @@ impl RunFailure {
             RunFailure::OutputParse { .. } => "output_parse",
             RunFailure::WaitsForHuman { .. } => "waits_for_human",
             RunFailure::MaxTime { .. } => "max_time",
+            RunFailure::Budget { .. } => "budget",
+            RunFailure::Paused { .. } => "paused",
             RunFailure::Cancelled { .. } => "cancelled",
         }
     }
@@ -170,7 +186,10 @@ impl RunFailure {
             | RunFailure::InvalidTransition { from: node, .. }
             | RunFailure::OutputParse { node, .. }
             | RunFailure::WaitsForHuman { node, .. } => Some(node),
-            RunFailure::MaxTime { .. } | RunFailure::Cancelled { .. } => None,
+            RunFailure::MaxTime { .. }
+            | RunFailure::Budget { .. }
+            | RunFailure::Paused { .. }
+            | RunFailure::Cancelled { .. } => None,
         }
     }
 }
@@ -266,6 +285,12 @@ impl fmt::Display for RunFailure {
                     "the run took longer than its limit of {}",
                     format_duration(*limit)
                 )
+            }
+            RunFailure::Budget { budget, used } => {
+                write!(f, "the run reached its budget: {}", budget.compared(used))
+            }
+            RunFailure::Paused { reason } => {
+                write!(f, "the run was paused: {}", or(reason, "on request"))
             }
             RunFailure::Cancelled { reason } => {
                 write!(f, "the run was cancelled: {}", or(reason, "on request"))

@@ -5,6 +5,7 @@
 
 mod ask;
 mod block;
+mod carry_over;
 mod context;
 mod effect;
 mod failure;
@@ -14,8 +15,11 @@ mod human;
 mod line;
 mod machine;
 mod manager;
+mod nanos;
 mod outcome;
 mod retry;
+mod saved;
+mod saved_block;
 mod state;
 mod usage;
 
@@ -29,7 +33,8 @@ pub use machine::Machine;
 pub use manager::{
     ChildReport, ChildStatus, Manager, ManagerCondition, ManagerEffect, ManagerEvent, ManagerPlan,
 };
-pub use orchestra_graph::SharedPipeline;
+pub use orchestra_graph::{Mapping, SharedPipeline};
 pub use outcome::{FailureCategory, Outcome, Status};
+pub use saved::{SavedFault, SavedState};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
-pub use usage::Usage;
+pub use usage::{Budget, Usage};

@@ -358,6 +358,7 @@ impl<'a> Step<'a> {
             delay,
         });
         line.phase = Phase::BackOff;
+        line.at.delay = delay;
         self.effects.push(Effect::StartTimer { id, delay });
         Flow::Wait
     }
@@ -606,7 +607,7 @@ fn exhaust(stage: Stage<'_>, outcome: &mut Outcome) {
 }
 
 /// The context key of a stage's retries (Attractor 5.1).
-fn retry_count_key(stage: Stage<'_>) -> String {
+pub(crate) fn retry_count_key(stage: Stage<'_>) -> String {
     ["internal.retry_count.", stage.id()].concat()
 }
 

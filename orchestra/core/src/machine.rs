@@ -9,7 +9,9 @@ use crate::effect::{Effect, EffectId, Event, Observation};
 use crate::failure::RunFailure;
 use crate::human::Question;
 use crate::line::{Flow, LineEnd, Move, Step, once};
+use crate::saved::SavedState;
 use crate::state::{Line, Phase, State, Totals};
+use crate::usage::Usage;
 
 /// The run of a pipeline (Attractor 3.2). Events go in, effects come out; the same events always give the same effects.
 ///
@@ -60,6 +62,7 @@ impl Machine {
                 taken: vec![0; pipeline.edges.len()],
                 elapsed: Default::default(),
                 seed,
+                usage: Usage::default(),
             },
         };
         Machine {
@@ -72,6 +75,68 @@ impl Machine {
     /// Says whether anybody wants [`Effect::Observe`]; at first somebody does. It changes no other effect.
     pub fn observe(&mut self, wanted: bool) {
         self.observed = wanted;
+    }
+
+    /// Goes on with a run whose [state was kept](crate::SavedState); ask for its [effects](Machine::reissue) then.
+    pub fn resume(pipeline: impl Into<SharedPipeline>, state: State) -> Machine {
+        Machine {
+            pipeline: pipeline.into(),
+            state,
+            observed: true,
+        }
+    }
+
+    /// Asks once more for everything that the run waits for: stages, timers with their whole delay, questions. This is
+    /// how a run goes on in another process (rule D1).
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Effect, Machine};
+    /// # use orchestra_graph::{Source, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// # let pipeline = orchestra_core::SharedPipeline::from(pipeline);
+    /// let machine = Machine::start(pipeline.clone(), Context::new(), 7, &mut Vec::new());
+    /// let state = machine.saved().restore(&pipeline)?;
+    /// let mut effects = Vec::new();
+    /// Machine::resume(pipeline, state).reissue(&mut effects);
+    /// let [_, Effect::RunNode { id, .. }] = &effects[..] else { panic!("one stage was in flight") };
+    /// assert_eq!(id.name(machine.pipeline()), "build#1/1");
+    /// # Ok::<(), orchestra_core::SavedFault>(())
+    /// ```
+    pub fn reissue(&self, effects: &mut Vec<Effect>) {
+        self.waits(&self.state.main, &mut |line, id| match &line.phase {
+            Phase::Running => {
+                self.started_again(line, &id, effects);
+                effects.push(Effect::RunNode {
+                    id,
+                    context: line.context.clone(),
+                });
+            }
+            Phase::BackOff => effects.push(Effect::StartTimer {
+                id,
+                delay: line.at.delay,
+            }),
+            Phase::Asking(question) => {
+                self.started_again(line, &id, effects);
+                if let Some(delay) = question.timeout {
+                    let id = id.clone();
+                    effects.push(Effect::StartTimer { id, delay });
+                }
+                let question = question.clone();
+                effects.push(Effect::AskHuman { id, question });
+            }
+            Phase::Parallel(block) => {
+                effects.extend(block.timeout().map(|delay| Effect::StartTimer { id, delay }))
+            }
+            Phase::Idle => {}
+        });
+    }
+
+    fn started_again(&self, line: &Line, id: &EffectId, effects: &mut Vec<Effect>) {
+        if self.observed {
+            let (id, index) = (id.clone(), line.at.index);
+            effects.push(Effect::Observe(Observation::StageStarted { id, index }));
+        }
     }
 
     /// Goes to the first stage; to be called once.
@@ -118,8 +183,14 @@ impl Machine {
                 }),
                 _ => Flow::Wait,
             }),
+            Event::Used { usage, .. } => {
+                self.state.totals.usage += usage;
+                return;
+            }
             Event::CancelRequested { reason } => Flow::Abort(RunFailure::Cancelled { reason }),
+            Event::PauseRequested { reason } => Flow::Abort(RunFailure::Paused { reason }),
             Event::TimeUp { limit } => Flow::Abort(RunFailure::MaxTime { limit }),
+            Event::OverBudget { budget, used } => Flow::Abort(RunFailure::Budget { budget, used }),
         };
         self.conclude(flow, effects);
     }
@@ -139,18 +210,23 @@ impl Machine {
         self.state
     }
 
+    /// The state in a form that can be kept, and gone on from with [`SavedState::restore`].
+    pub fn saved(&self) -> SavedState {
+        SavedState::of(&self.pipeline, &self.state)
+    }
+
     /// The effects that are waited for: stages that run, timers, questions.
     pub fn pending(&self) -> Vec<EffectId> {
         let mut pending = Vec::new();
-        self.waiting(&self.state.main, &mut |id, _| pending.push(id));
+        self.waits(&self.state.main, &mut |_, id| pending.push(id));
         pending
     }
 
     /// The questions that wait for an answer, with the names of their effects.
     pub fn questions(&self) -> Vec<(EffectId, Question)> {
         let mut questions = Vec::new();
-        self.waiting(&self.state.main, &mut |id, phase| {
-            if let Phase::Asking(question) = phase {
+        self.waits(&self.state.main, &mut |line, id| {
+            if let Phase::Asking(question) = &line.phase {
                 questions.push((id, Question::clone(question)));
             }
         });
@@ -167,16 +243,17 @@ impl Machine {
             && here == (id.node, id.visit, id.attempt)
     }
 
-    fn waiting<'s>(&'s self, line: &'s Line, tell: &mut dyn FnMut(EffectId, &'s Phase)) {
+    /// All lines that wait for an effect of their own, those of branches behind the one around them.
+    fn waits<'s>(&'s self, line: &'s Line, tell: &mut dyn FnMut(&'s Line, EffectId)) {
         match &line.phase {
             Phase::Idle => {}
-            phase @ Phase::Parallel(block) => {
-                if block.is_timed() {
-                    tell(line.id(self.state.totals.restarts), phase);
+            Phase::Parallel(block) => {
+                if block.timeout().is_some() {
+                    tell(line, line.id(self.state.totals.restarts));
                 }
-                block.running().for_each(|line| self.waiting(line, tell));
+                block.running().for_each(|line| self.waits(line, tell));
             }
-            phase => tell(line.id(self.state.totals.restarts), phase),
+            _ => tell(line, line.id(self.state.totals.restarts)),
         }
     }
 
@@ -281,7 +358,7 @@ impl Machine {
 }
 
 /// Sets the graph's attributes in a context (Attractor 5.1).
-fn mirror(pipeline: &Pipeline, context: &mut Context) {
+pub(crate) fn mirror(pipeline: &Pipeline, context: &mut Context) {
     for row in pipeline.attributes(pipeline.graph_attributes) {
         context.set(["graph.", &row.key].concat(), value_of(&row.value));
     }

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::effect::{BranchPath, EffectId};
 use crate::human::Question;
 use crate::outcome::Status;
+use crate::usage::Usage;
 
 /// What a line of a run waits for.
 ///
@@ -304,6 +305,8 @@ pub(crate) struct At {
     pub(crate) visit: u32,
     pub(crate) attempt: u32,
     pub(crate) index: u64,
+    /// How long is waited before the attempt, where the line waits.
+    pub(crate) delay: Duration,
 }
 
 /// One line of a run: the main line, or a branch of a parallel block.
@@ -372,6 +375,7 @@ impl Line {
                 visit: 0,
                 attempt: 0,
                 index: 0,
+                delay: Duration::ZERO,
             },
             updates: None,
         }
@@ -441,6 +445,8 @@ pub struct Totals {
     pub elapsed: Duration,
     /// The seed of every chance in the run.
     pub seed: u64,
+    /// What all attempts used.
+    pub usage: Usage,
 }
 
 /// The state of a run.
@@ -462,4 +468,11 @@ pub struct State {
     pub main: Line,
     /// What all lines count together.
     pub totals: Totals,
+}
+
+impl State {
+    /// Keeps in the main line what the branches of open blocks did so far, for those who look at a run that stopped.
+    pub fn flush(&mut self) {
+        self.main.flush();
+    }
 }

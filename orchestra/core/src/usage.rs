@@ -31,6 +31,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Whether nothing was used.
+    pub fn is_empty(&self) -> bool {
+        *self == Usage::default()
+    }
+
     /// The tokens of both directions.
     pub const fn tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
@@ -88,5 +93,50 @@ mod tests {
         assert_eq!(sum.cost_micros, u64::MAX);
         assert_eq!(sum.tokens(), u64::MAX);
         assert!(Usage::default().is_zero() && !sum.is_zero());
+    }
+}
+
+/// How much a run may use; `None` is no bound.
+///
+/// ```
+/// use orchestra_core::{Budget, Usage};
+/// let budget = Budget { max_tokens: Some(1_000), max_cost_micros: None };
+/// let used = Usage { input_tokens: 900, output_tokens: 100, cost_micros: 5 };
+/// assert!(budget.is_reached(&used));
+/// assert_eq!(budget.compared(&used), "1000 of 1000 tokens");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// All tokens together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Money, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_micros: Option<u64>,
+}
+
+impl Budget {
+    /// Whether nothing more may be used.
+    pub fn is_reached(&self, used: &Usage) -> bool {
+        self.max_tokens.is_some_and(|most| used.tokens() >= most)
+            || self.max_cost_micros.is_some_and(|most| used.cost_micros >= most)
+    }
+
+    /// Whether there is no bound.
+    pub fn is_empty(&self) -> bool {
+        *self == Budget::default()
+    }
+
+    /// What was used beside what may be, in words.
+    pub fn compared(&self, used: &Usage) -> String {
+        let tokens = self
+            .max_tokens
+            .map(|most| format!("{} of {most} tokens", used.tokens()));
+        let cost = self.max_cost_micros.map(|most| {
+            let most = most as f64 / 1_000_000.0;
+            format!("{:.4} of {most:.4} US dollars", used.cost_usd())
+        });
+        let told: Vec<String> = tokens.into_iter().chain(cost).collect();
+        told.join(", ")
     }
 }

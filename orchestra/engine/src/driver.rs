@@ -7,24 +7,29 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply, RunFailure,
+    Answer, Budget, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply,
+    RunFailure, Usage,
 };
-use orchestra_graph::{NodeIndex, format_duration};
+use orchestra_graph::format_duration;
+use serde_json::value::RawValue;
 
 use crate::attempt::{Attempt, Ended, ring};
 use crate::builtin::child::WAITS_FOR_HUMAN;
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
+use crate::deadline::Began as Since;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::interview::InterviewError;
+use crate::keeping::Keeping;
 use crate::pending::{Done, Pending};
 use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::stage::StageContext;
-use crate::store::{Checkpoint, RunStore, StageFile, StoreError};
+use crate::store::{Checkpoint, Commit, RunStore, StageFile, StoreError};
+use crate::take_up::TakenUp;
 use crate::tell::Began;
 
 /// How many effects may be done without waiting before other tasks get their turn.
@@ -37,51 +42,71 @@ pub(crate) struct Driver {
     pub(crate) effects: Vec<Effect>,
     /// What is to be done, in order.
     pub(crate) actions: VecDeque<Action>,
-    limit: Option<Duration>,
+    limits: Limits,
     began: Duration,
+    /// How long the run was going in other processes.
+    pub(crate) before: Duration,
     /// Whether the machine wants to know the time.
     timed: bool,
     pub(crate) stages_began: Began,
     /// The time of what is told now: one look at the clock for all that happens at once.
-    now: Timestamp,
+    pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
+    /// The journal; `None` where nothing is kept.
+    pub(crate) keeping: Option<Box<Keeping>>,
+    /// What the run was taken up with, where another process began it.
+    pub(crate) taken_up: Option<Box<TakenUp>>,
+    /// Whether somebody's wish that the run end is under way.
+    stopping: bool,
+    /// What will make the run stop where it is.
+    pausing: Option<Box<Event>>,
+    /// What the run needs to go on, from before it was told to stop.
+    kept: Option<Box<RawValue>>,
+    /// What an attempt used whose end is told next.
+    pub(crate) used: Option<Box<(EffectId, Usage)>>,
+}
+
+/// How much a run may use.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) time: Option<Duration>,
+    pub(crate) budget: Budget,
 }
 
 /// What is to be done: an effect that is more than to tell something. A run that waits keeps room for a few of them.
 pub(crate) enum Action {
     RunNode(EffectId, Context),
-    StartTimer(EffectId, Duration),
+    StartTimer(EffectId, Duration, Box<Since>),
     AskHuman(EffectId, Box<Question>),
     Cancel(EffectId),
     Restart(u32),
     Finish(Option<Box<RunFailure>>),
 }
 
-impl Action {
-    /// The action of an effect; `None` for one that only tells something.
-    pub(crate) fn of(effect: Effect) -> Option<Action> {
-        Some(match effect {
-            Effect::RunNode { id, context } => Action::RunNode(id, context),
-            Effect::StartTimer { id, delay } => Action::StartTimer(id, delay),
-            Effect::AskHuman { id, question } => Action::AskHuman(id, question),
-            Effect::CancelEffect { id } => Action::Cancel(id),
-            Effect::Restart { restart, .. } => Action::Restart(restart),
-            Effect::Finish { failure } => Action::Finish(failure.map(Box::new)),
-            _ => return None,
-        })
-    }
-}
-
 /// Why the driver must wait.
 enum Pause {
     /// For something that is under way.
     Wait,
-    /// For the disk.
-    Checkpoint(NodeIndex),
+    /// For the disk: what is written is not durable yet.
+    Commit(Commit),
+    /// For the disk: the journal has outgrown the checkpoint.
+    Checkpoint,
     /// For other tasks, out of courtesy.
     Turn,
     /// For nothing: the run has ended.
     End(Result<Option<RunFailure>, StoreError>),
+}
+
+/// What is to be done before anything else goes on.
+enum Settled {
+    /// Nothing.
+    Nothing,
+    /// To look at what the machine said.
+    Told,
+    /// To wait for the disk.
+    Commit(Commit),
+    /// To replace the checkpoint.
+    Checkpoint,
 }
 
 /// What ends a wait.
@@ -98,19 +123,26 @@ enum Woken<'h> {
 
 impl Driver {
     /// A driver; in a box, because a task moves what it holds more than once.
-    pub(crate) fn new(run: Arc<Run>, machine: Machine, max_time: Option<Duration>) -> Box<Driver> {
+    pub(crate) fn new(run: Arc<Run>, machine: Machine, limits: Limits) -> Box<Driver> {
         let timed = run.pipeline.nodes.iter().any(|row| row.fan_out.is_some());
         Box::new(Driver {
             run,
             machine,
             effects: Vec::with_capacity(1),
             actions: VecDeque::with_capacity(2),
-            limit: max_time,
+            limits,
             began: Duration::ZERO,
+            before: Duration::ZERO,
             timed,
             stages_began: Began::default(),
             now: Timestamp::from_millis(0),
             elapsed: Duration::ZERO,
+            keeping: None,
+            taken_up: None,
+            stopping: false,
+            pausing: None,
+            kept: None,
+            used: None,
         })
     }
 
@@ -118,26 +150,53 @@ impl Driver {
     pub(crate) async fn drive(mut self: Box<Self>, handlers: Handlers) -> Result<RunResult, RunError> {
         self.look_at_the_clock();
         self.began = self.elapsed;
-        if self.run.sink.wanted() {
-            let pipeline = &self.run.pipeline;
-            self.emit(EventKind::PipelineStarted {
-                name: pipeline.name.to_string(),
-                goal: pipeline.goal().to_owned(),
-            });
+        let over = self.taken_up.as_mut().and_then(|taken_up| taken_up.ended.take());
+        if let Some(ended) = over {
+            return self.conclude(Ok(ended));
         }
         let run = self.run.clone();
-        let ended = self.stages(&run, &handlers).await;
+        let ended = match self.open() {
+            Ok(()) => self.stages(&run, &handlers).await,
+            Err(failure) => Err(failure),
+        };
         drop(handlers);
         self.look_at_the_clock();
         let ended = match ended {
-            Ok(failure) => self.checkpoint(Some(failure.as_ref())).await.map(|()| failure),
+            Ok(failure) => {
+                let status = RunStatus::of(failure.as_ref()).word();
+                self.checkpoint(status, failure.as_ref()).await.map(|()| failure)
+            }
             Err(error) => Err(error),
         };
         let ended = self.tell_end(ended);
+        self.run.close_artifacts();
+        let ended = match (ended, &self.run.store) {
+            (Ok(failure), Some(store)) => store.close().map(|()| failure),
+            (ended, _) => ended,
+        };
         while !self.run.sink.is_idle() {
             tokio::task::yield_now().await;
         }
         self.conclude(ended)
+    }
+
+    /// Asks the machine for what is to be done first.
+    fn open(&mut self) -> Result<(), StoreError> {
+        self.machine.observe(self.run.sink.wanted());
+        // A run whose process ended before it wrote anything has yet to begin.
+        if self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
+            return self.go_on();
+        }
+        if let Some(keeping) = &self.keeping {
+            keeping.begin(&self.run)?;
+        }
+        if self.run.sink.wanted() {
+            let pipeline = &self.run.pipeline;
+            let (name, goal) = (pipeline.name.to_string(), pipeline.goal().to_owned());
+            self.emit(EventKind::PipelineStarted { name, goal });
+        }
+        self.machine.begin(&mut self.effects);
+        Ok(())
     }
 
     pub(crate) fn look_at_the_clock(&mut self) {
@@ -146,8 +205,10 @@ impl Driver {
         self.elapsed = clock.elapsed();
     }
 
-    pub(crate) fn emit(&self, kind: EventKind) {
-        self.run.emit_at(self.now, kind);
+    pub(crate) fn emit(&mut self, kind: EventKind) {
+        if !self.was_told() {
+            self.run.emit_at(self.now, kind);
+        }
     }
 
     /// Stage after stage, until the machine says how the run ended.
@@ -157,27 +218,24 @@ impl Driver {
         handlers: &'h Handlers,
     ) -> Result<Option<RunFailure>, StoreError> {
         let clock = &run.settings.clock;
-        let mut timer = self.limit.map(|limit| clock.sleep(limit));
+        let (time, before) = (self.limits.time, self.before);
+        let mut timer = time.map(|limit| clock.sleep(limit.saturating_sub(before)));
         let mut pending = Pending::default();
-        self.machine.observe(run.sink.wanted());
-        self.machine.begin(&mut self.effects);
         let ended = loop {
             match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
                 Pause::Wait => match self.wait(run, &mut pending, &mut timer).await {
                     Woken::Answer => {}
                     Woken::Done(done, cancelled) => self.done(done, cancelled),
                     Woken::Stop => self.cancelled(),
-                    Woken::TimeUp(limit) => self.tell_machine(Event::TimeUp { limit }),
+                    Woken::TimeUp(limit) => self.pause(Event::TimeUp { limit }),
                 },
-                Pause::Checkpoint(node) => {
-                    self.checkpoint(None).await?;
-                    self.look_at_the_clock();
-                    let node = self.run.name(node);
-                    self.emit(EventKind::CheckpointSaved {
-                        node,
-                        checkpoint: String::new(),
-                    });
+                Pause::Commit(commit) => {
+                    commit.await?;
+                    if let Some(keeping) = &mut self.keeping {
+                        keeping.committed();
+                    }
                 }
+                Pause::Checkpoint => self.checkpoint("running", None).await?,
                 Pause::Turn => tokio::task::yield_now().await,
                 Pause::End(ended) => break ended,
             }
@@ -193,13 +251,13 @@ impl Driver {
     /// Waits until something happens.
     async fn wait<'h>(&self, run: &Run, pending: &mut Pending<'h>, timer: &mut Option<Sleep>) -> Woken<'h> {
         // A run that is being ended waits only for what it has cancelled.
-        let open = !self.machine.state().totals.finished;
+        let open = !self.machine.state().totals.finished && !self.stopping;
         tokio::select! {
             biased;
             () = run.questions.answered(), if open => Woken::Answer,
             (done, cancelled) = poll_fn(|cx| pending.poll(cx)) => Woken::Done(done, cancelled),
             () = run.stop.wait(), if open => Woken::Stop,
-            () = poll_fn(|cx| ring(timer, cx)), if open => Woken::TimeUp(self.limit.unwrap_or_default()),
+            () = poll_fn(|cx| ring(timer, cx)), if open => Woken::TimeUp(self.limits.time.unwrap_or_default()),
         }
     }
 
@@ -215,14 +273,19 @@ impl Driver {
             if let Some(failure) = run.take_failure() {
                 return Pause::End(Err(failure));
             }
-            match self.tell_all() {
-                Ok(None) => {}
-                Ok(Some(node)) => return Pause::Checkpoint(node),
+            if let Err(failure) = self.tell_all() {
+                return Pause::End(Err(failure));
+            }
+            match self.settle() {
+                Ok(Settled::Told) => continue,
+                Ok(Settled::Commit(commit)) => return Pause::Commit(commit),
+                Ok(Settled::Checkpoint) => return Pause::Checkpoint,
+                Ok(Settled::Nothing) => {}
                 Err(failure) => return Pause::End(Err(failure)),
             }
             // Answers come before the timers that would make them late.
             while let Some((id, answer)) = run.questions.take() {
-                self.tell_machine(Event::Answered { id, answer });
+                self.happened(Event::Answered { id, answer });
             }
             let stage = matches!(self.actions.front(), Some(Action::RunNode(..)));
             // What was cancelled may still write where the next stage reads.
@@ -233,6 +296,11 @@ impl Driver {
                 }
                 match pending.poll(cx) {
                     Poll::Ready((done, cancelled)) => self.done(done, cancelled),
+                    Poll::Pending if self.is_waiting() => match self.commit() {
+                        Ok(Some(commit)) => return Pause::Commit(commit),
+                        Ok(None) => {}
+                        Err(failure) => return Pause::End(Err(failure)),
+                    },
                     Poll::Pending if pending.is_empty() && !run.questions.are_open() => {
                         return Pause::End(Ok(Some(stalled())));
                     }
@@ -246,7 +314,7 @@ impl Driver {
                         return Pause::End(Err(failure));
                     }
                 }
-                Action::StartTimer(id, delay) => pending.timer(run, id, delay),
+                Action::StartTimer(id, delay, since) => pending.timer(run, id, &since, delay),
                 Action::AskHuman(id, question) => self.ask(run, pending, id, *question),
                 Action::Cancel(id) => {
                     run.questions.close(&id);
@@ -263,21 +331,123 @@ impl Driver {
         Pause::Turn
     }
 
+    /// Takes note of what happened; the machine is told once that is durable.
+    fn happened(&mut self, event: Event) {
+        let usage = match &event {
+            Event::NodeFinished { id, .. } => self.run.take_usage(id),
+            _ => None,
+        };
+        let elapsed = self.going();
+        let Some(keeping) = &mut self.keeping else {
+            self.machine.observe(self.run.sink.wanted());
+            return self.tell_machine(event, usage, elapsed);
+        };
+        if let Err(failure) = keeping.note(&self.run, elapsed, event, usage) {
+            self.run.broken(failure);
+        }
+    }
+
+    /// How long the run has been going, where anybody wants to know.
+    fn going(&self) -> Duration {
+        match self.timed || self.keeping.is_some() {
+            true => self.before + self.run.settings.clock.elapsed().saturating_sub(self.began),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Tells the machine what happened; before, how late it is, where that counts.
-    fn tell_machine(&mut self, event: Event) {
-        self.machine.observe(self.run.sink.wanted());
+    pub(crate) fn tell_machine(&mut self, event: Event, usage: Option<Usage>, elapsed: Duration) {
         if self.timed {
-            let elapsed = self.run.settings.clock.elapsed().saturating_sub(self.began);
             self.machine.on(Event::Tick { elapsed }, &mut self.effects);
         }
+        if let (Some(usage), Event::NodeFinished { id, .. }) = (usage, &event) {
+            let id = id.clone();
+            self.used = Some(Box::new((id.clone(), usage)));
+            self.machine.on(Event::Used { id, usage }, &mut self.effects);
+        }
         self.machine.on(event, &mut self.effects);
+        if usage.is_some() {
+            self.heed_budget();
+        }
+    }
+
+    /// Stops the run where it is, if it used all that it may.
+    pub(crate) fn heed_budget(&mut self) {
+        let budget = self.limits.budget;
+        let totals = &self.machine.state().totals;
+        if !totals.finished && budget.is_reached(&totals.usage) {
+            let used = totals.usage;
+            self.pause(Event::OverBudget { budget, used });
+        }
+    }
+
+    /// Tells the machine what is durable, one thing at a time; says what must be waited for before more is done.
+    fn settle(&mut self) -> Result<Settled, StoreError> {
+        if let Some(noted) = self.keeping.as_mut().and_then(|keeping| keeping.next()) {
+            self.machine.observe(self.run.sink.wanted());
+            self.tell_noted(noted);
+            return Ok(Settled::Told);
+        }
+        if self.pausing.is_some() {
+            if self.is_waiting() {
+                return Ok(self.commit()?.map_or(Settled::Told, Settled::Commit));
+            }
+            self.stop_here()?;
+            return Ok(Settled::Told);
+        }
+        match &self.keeping {
+            Some(keeping) if keeping.wants_checkpoint() => Ok(Settled::Checkpoint),
+            _ => Ok(Settled::Nothing),
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.keeping.as_ref().is_some_and(|keeping| keeping.is_waiting())
+    }
+
+    fn commit(&mut self) -> Result<Option<Commit>, StoreError> {
+        match &mut self.keeping {
+            Some(keeping) => keeping.commit(),
+            None => Ok(None),
+        }
+    }
+
+    /// Will stop the run where it is, so that it can go on from there.
+    fn pause(&mut self, event: Event) {
+        if !self.stopping && !self.machine.state().totals.finished {
+            self.pausing.get_or_insert_with(|| Box::new(event));
+        }
+    }
+
+    /// Forgets what would stop the run; what was told again stopped it before.
+    pub(crate) fn forget_pause(&mut self) {
+        self.pausing = None;
+    }
+
+    /// Stops the run where it is: what it needs to go on is taken before the machine ends it.
+    fn stop_here(&mut self) -> Result<(), StoreError> {
+        let Some(event) = self.pausing.take() else {
+            return Ok(());
+        };
+        let kept = match &self.keeping {
+            Some(keeping) => Some(keeping.kept(&self.machine, self.going())?),
+            None => None,
+        };
+        self.machine.observe(self.run.sink.wanted());
+        self.machine.on(*event, &mut self.effects);
+        // A question that is not open any more stops nothing.
+        if self.machine.state().totals.finished {
+            self.run.stop.pauses();
+            self.kept = kept;
+        }
+        Ok(())
     }
 
     /// The limit of a run that takes too long without ever waiting for a stage.
     fn out_of_time(&self) -> Option<Duration> {
-        let limit = self.limit?;
+        let limit = self.limits.time?;
         let taken = self.run.settings.clock.elapsed().saturating_sub(self.began);
-        (taken >= limit).then_some(limit)
+        (self.before + taken >= limit).then_some(limit)
     }
 
     /// Starts an attempt of a stage, and ends it where it is done at once.
@@ -295,7 +465,7 @@ impl Driver {
             return Ok(());
         }
         if let Some(limit) = self.out_of_time() {
-            self.tell_machine(Event::TimeUp { limit });
+            self.pause(Event::TimeUp { limit });
             return Ok(());
         }
         let mut attempt = match self.begin(handlers, id.clone(), context)? {
@@ -330,7 +500,7 @@ impl Driver {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let context = StageContext::new(run.clone(), id.clone(), context);
+        let context = StageContext::new(run.clone(), id.clone(), context, self.repeats(&id));
         Ok(Attempt::begin(run, resolved, stage, id, context))
     }
 
@@ -357,7 +527,8 @@ impl Driver {
                 }),
             };
             match event {
-                Some(event) => self.tell_machine(event),
+                Some(event @ Event::Unanswerable { .. }) => self.pause(event),
+                Some(event) => self.happened(event),
                 None => run.questions.open(id, question),
             }
             return;
@@ -380,7 +551,7 @@ impl Driver {
                 // An answer that was taken is on its way, however late it is.
                 if !self.run.questions.is_answered(&id) {
                     self.run.questions.close(&id);
-                    self.tell_machine(Event::TimerFired { id });
+                    self.happened(Event::TimerFired { id });
                 }
             }
             Done::Question(id, answer) if !cancelled => self.answered(id, answer),
@@ -395,7 +566,9 @@ impl Driver {
         }
         let event = match answer {
             Ok(answer) => Event::Answered { id, answer },
-            Err(InterviewError::Unavailable { reason }) => Event::Unanswerable { id, reason },
+            Err(InterviewError::Unavailable { reason }) => {
+                return self.pause(Event::Unanswerable { id, reason });
+            }
             Err(InterviewError::Failed {
                 ref reason, category, ..
             }) => {
@@ -404,7 +577,7 @@ impl Driver {
                 Event::NodeFinished { id, outcome }
             }
         };
-        self.tell_machine(event);
+        self.happened(event);
     }
 
     /// Tells the machine what came of an attempt.
@@ -429,20 +602,29 @@ impl Driver {
     }
 
     fn finished(&mut self, id: EffectId, outcome: Outcome) {
-        let event = match outcome.failure_code.as_deref() {
+        match outcome.failure_code.as_deref() {
             // A run that the stage started waits for a person, so this one does too.
             Some(WAITS_FOR_HUMAN) if outcome.failure_category == FailureCategory::Pipeline => {
                 let reason = outcome.failure_reason.unwrap_or_default();
-                Event::Unanswerable { id, reason }
+                self.pause(Event::Unanswerable { id, reason });
             }
-            _ => Event::NodeFinished { id, outcome },
-        };
-        self.tell_machine(event);
+            _ => self.happened(Event::NodeFinished { id, outcome }),
+        }
     }
 
+    /// Heeds the wish that the run end, or stop where it is.
     fn cancelled(&mut self) {
+        if self.stopping {
+            return;
+        }
         let reason = self.run.stop.reason();
-        self.tell_machine(Event::CancelRequested { reason });
+        if self.run.stop.is_pause() {
+            self.pause(Event::PauseRequested { reason });
+        } else {
+            self.pausing = None;
+            self.happened(Event::CancelRequested { reason });
+        }
+        self.stopping = true;
     }
 
     /// What a handler's outcome is where the stage wrote a status of its own (rule D8).
@@ -458,39 +640,46 @@ impl Driver {
         }
     }
 
-    /// Replaces the checkpoint; `ended` says how, where the run has. It waits in a box, so that a run that keeps
-    /// nothing does not carry room for it.
-    async fn checkpoint(&self, ended: Option<Option<&RunFailure>>) -> Result<(), StoreError> {
-        let Some(store) = &self.run.store else {
+    /// Replaces the checkpoint. It waits in a box, so that a run that keeps nothing does not carry room for it.
+    async fn checkpoint(&self, status: &'static str, failure: Option<&RunFailure>) -> Result<(), StoreError> {
+        let (Some(store), Some(keeping)) = (&self.run.store, &self.keeping) else {
             return Ok(());
         };
-        let status = ended.map_or("running", |failure| RunStatus::of(failure).word());
+        let kept = match &self.kept {
+            Some(kept) => kept.clone(),
+            None => keeping.kept(&self.machine, self.going())?,
+        };
         let checkpoint = Checkpoint::of(
             &self.run.id,
             self.now,
             &self.run.pipeline,
             self.machine.state(),
             status,
-            ended.flatten(),
+            failure,
         );
+        let checkpoint = checkpoint.with_state(kept, store.position());
         Box::pin(save(store.clone(), checkpoint)).await
     }
 
     /// Tells the end.
     fn tell_end(
-        &self,
+        &mut self,
         ended: Result<Option<RunFailure>, StoreError>,
     ) -> Result<Option<RunFailure>, StoreError> {
         // The last event may be what cannot be written; it is told all the same.
         let ended = first_failure(ended, &self.run);
         if self.run.sink.wanted() {
-            self.emit(EventKind::of_end(&ended, self.duration()));
+            let mut end = EventKind::of_end(&ended, self.duration());
+            if let EventKind::PipelineCompleted { artifact_count, .. } = &mut end {
+                *artifact_count = self.run.artifact_count();
+            }
+            self.emit(end);
         }
         first_failure(ended, &self.run)
     }
 
     fn duration(&self) -> Duration {
-        self.elapsed.saturating_sub(self.began)
+        self.before + self.elapsed.saturating_sub(self.began)
     }
 
     /// Makes the result.

@@ -8,11 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Context, Machine, SharedPipeline};
+use orchestra_core::{Budget, Context, Machine, SharedPipeline};
 use orchestra_graph::kind;
 use serde_json::Value;
 use tracing::Instrument;
 
+use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
@@ -22,25 +23,30 @@ use crate::builtin::simulate::Script;
 use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
-use crate::driver::Driver;
+use crate::driver::{Driver, Limits};
 use crate::error::{BuildError, StartError};
 use crate::event::RunEvent;
 use crate::handle::RunHandle;
 use crate::handler::{Handler, HandlerSet};
 use crate::id::{RunId, random};
 use crate::interview::{Interviewer, SharedInterviewer};
+use crate::keeping::Keeping;
+use crate::pinned::pin;
 use crate::registry::Registry;
+use crate::replay::ReplayBuilder;
 use crate::resolve::resolve;
+use crate::resume::ResumeBuilder;
 use crate::run::{Origin, Run};
 use crate::sink::Callback;
-use crate::store::{FolderStore, Manifest, RunStore, StoreError};
+use crate::store::{
+    Durability, FileSystem, FolderStore, Manifest, Opened, PROTOCOL, RunStore, SCHEMA, StoreError,
+    StoreOptions, system,
+};
 
 /// How often a generated name is tried again where its folder is taken.
 const NAME_TRIES: u32 = 8;
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
-
-type OpenStore = Arc<dyn Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync>;
 
 /// What all runs of an engine share.
 pub(crate) struct Settings {
@@ -58,12 +64,40 @@ pub(crate) struct Settings {
     /// What stages do in a simulated run; `None` where they are run.
     pub(crate) script: Option<Arc<Script>>,
     pub(crate) inherit_env: Vec<String>,
+    /// How large artifacts may be that have no file of their own.
+    pub(crate) artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
-    open_store: OpenStore,
+    files: Arc<dyn FileSystem>,
+    durability: Durability,
 }
 
 impl Settings {
+    /// Opens a run folder to go on with it, away from the threads that run stages.
+    pub(crate) async fn open_run(&self, folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
+        let (files, folder, options) = (self.files.clone(), folder.to_owned(), self.store_options(folder));
+        let path = folder.clone();
+        let opened =
+            tokio::task::spawn_blocking(move || FolderStore::open(files, &folder, options, take_over)).await;
+        opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
+    }
+
+    pub(crate) fn files(&self) -> Arc<dyn FileSystem> {
+        self.files.clone()
+    }
+
+    /// How a run is kept in a folder.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(crate) fn store_options(&self, folder: &Path) -> StoreOptions {
+        StoreOptions {
+            durability: self.durability,
+            among_runs: self.runs_dir.is_some() && folder.parent() == self.runs_dir.as_deref(),
+        }
+    }
+
     /// The handler of a kind whose stages run other pipelines.
     pub(crate) fn runner_of_children(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
         match kind {
@@ -105,9 +139,11 @@ impl Engine {
             subpipelines: Subpipelines::new(),
             script: None,
             inherit_env: Vec::new(),
+            artifact_threshold: ArtifactStore::THRESHOLD,
             working_dir: None,
             runs_dir: None,
-            open_store: Arc::new(|folder| Ok(Arc::new(FolderStore::create(folder)?))),
+            files: system(),
+            durability: Durability::default(),
         }
     }
 
@@ -130,6 +166,57 @@ impl Engine {
         self.prepare(pipeline.into(), handlers)
     }
 
+    /// Goes on with a run of a compiled pipeline that was begun before, in this process or another. Await what is given
+    /// back.
+    pub fn resume<B, H, S>(&self, folder: impl Into<PathBuf>, binding: B, handlers: S) -> ResumeBuilder
+    where
+        B: Binding<H>,
+        H: HandlerSet,
+        S: Supplies<H>,
+    {
+        let start = self.prepare(binding.pipeline().into(), handlers.supply());
+        ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
+    }
+
+    /// Goes on with a run of a loaded pipeline that was begun before, in this process or another. Await what is given
+    /// back.
+    pub fn resume_loaded(
+        &self,
+        folder: impl Into<PathBuf>,
+        pipeline: impl Into<SharedPipeline>,
+        handlers: impl HandlerSet,
+    ) -> ResumeBuilder {
+        let start = self.prepare(pipeline.into(), handlers);
+        ResumeBuilder::new(start.settings, folder.into(), start.pipeline, start.origin)
+    }
+
+    /// Begins a run of a compiled pipeline where another run was at a checkpoint (rule D4). Await what is given back.
+    pub fn replay<B, H, S>(
+        &self,
+        folder: impl Into<PathBuf>,
+        checkpoint: impl Into<String>,
+        binding: B,
+        handlers: S,
+    ) -> ReplayBuilder
+    where
+        B: Binding<H>,
+        H: HandlerSet,
+        S: Supplies<H>,
+    {
+        ReplayBuilder::new(self.resume(folder, binding, handlers), checkpoint.into())
+    }
+
+    /// Begins a run of a loaded pipeline where another run was at a checkpoint (rule D4). Await what is given back.
+    pub fn replay_loaded(
+        &self,
+        folder: impl Into<PathBuf>,
+        checkpoint: impl Into<String>,
+        pipeline: impl Into<SharedPipeline>,
+        handlers: impl HandlerSet,
+    ) -> ReplayBuilder {
+        ReplayBuilder::new(self.resume_loaded(folder, pipeline, handlers), checkpoint.into())
+    }
+
     fn prepare(&self, pipeline: SharedPipeline, handlers: impl HandlerSet) -> StartBuilder {
         let mut registry = Registry::default();
         handlers.register(&mut registry);
@@ -146,7 +233,7 @@ impl Engine {
             seed: None,
             run_id: None,
             run_dir: None,
-            max_time: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -180,9 +267,11 @@ pub struct EngineBuilder {
     subpipelines: Subpipelines,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
+    artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
-    open_store: OpenStore,
+    files: Arc<dyn FileSystem>,
+    durability: Durability,
 }
 
 impl EngineBuilder {
@@ -276,6 +365,14 @@ impl EngineBuilder {
         self
     }
 
+    /// How many bytes an artifact may have before it gets a file of its own; without this,
+    /// [`ArtifactStore::THRESHOLD`] (Attractor 5.5).
+    #[must_use]
+    pub fn artifact_threshold(mut self, bytes: u64) -> EngineBuilder {
+        self.artifact_threshold = bytes;
+        self
+    }
+
     /// Another clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> EngineBuilder {
@@ -283,13 +380,17 @@ impl EngineBuilder {
         self
     }
 
-    /// Another way to keep a run in its folder, for tests.
+    /// What a run must survive before a stage counts as done; at first a loss of power (rule D1).
     #[must_use]
-    pub fn store(
-        mut self,
-        open: impl Fn(&Path) -> Result<Arc<dyn RunStore>, StoreError> + Send + Sync + 'static,
-    ) -> EngineBuilder {
-        self.open_store = Arc::new(open);
+    pub fn durability(mut self, durability: Durability) -> EngineBuilder {
+        self.durability = durability;
+        self
+    }
+
+    /// Another file system for run folders, for tests.
+    #[must_use]
+    pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
+        self.files = files;
         self
     }
 
@@ -321,9 +422,11 @@ impl EngineBuilder {
                 subpipelines: self.subpipelines,
                 script: self.script,
                 inherit_env: self.inherit_env,
+                artifact_threshold: self.artifact_threshold,
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,
-                open_store: self.open_store,
+                files: self.files,
+                durability: self.durability,
             }),
         })
     }
@@ -358,7 +461,7 @@ pub struct StartBuilder {
     seed: Option<u64>,
     run_id: Option<String>,
     run_dir: Option<PathBuf>,
-    max_time: Option<Duration>,
+    limits: Limits,
 }
 
 impl StartBuilder {
@@ -378,7 +481,7 @@ impl StartBuilder {
             origin,
             run_id: Some(id.to_string()),
             run_dir: None,
-            max_time: None,
+            limits: Limits::default(),
         }
     }
 
@@ -406,9 +509,15 @@ impl StartBuilder {
         self
     }
 
-    /// Fails the run when it takes longer.
+    /// Stops the run where it is when it takes longer; it can [go on](Engine::resume) with more time.
     pub fn max_time(mut self, limit: Duration) -> StartBuilder {
-        self.max_time = Some(limit);
+        self.limits.time = Some(limit);
+        self
+    }
+
+    /// Stops the run where it is when it has used as much; it can [go on](Engine::resume) with a larger budget.
+    pub fn budget(mut self, budget: Budget) -> StartBuilder {
+        self.limits.budget = budget;
         self
     }
 
@@ -435,12 +544,11 @@ impl StartBuilder {
         };
         let seed = self.seed.unwrap_or_else(random);
         origin.seed = seed;
-        let store = loop {
-            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
-                break None;
-            };
-            let manifest = Manifest {
-                schema: "orchestra.manifest/1",
+        let manifest = |id: &RunId| {
+            let (pipeline, children) = pin(&self.pipeline);
+            Manifest {
+                schema: SCHEMA.to_owned(),
+                protocol: PROTOCOL,
                 run: id.to_string(),
                 name: self.pipeline.name.to_string(),
                 goal: self.pipeline.goal().to_owned(),
@@ -448,18 +556,31 @@ impl StartBuilder {
                 started: now,
                 seed,
                 simulated: settings.script.is_some(),
-                engine: env!("CARGO_PKG_VERSION"),
+                script: None,
+                engine: env!("CARGO_PKG_VERSION").to_owned(),
+                durability: settings.durability,
+                pipeline,
+                children,
+                params: self.context.clone(),
+                max_time: self.limits.time,
+                replayed_from: None,
+            }
+        };
+        let store = loop {
+            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
+                break None;
             };
             tries -= 1;
-            match open(settings.open_store.clone(), folder, manifest).await {
+            match create(&settings, folder, manifest(&id)).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
                 opened => break Some(opened?),
             }
         };
         let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
         let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
-        let run = Arc::new(Run::new(self.pipeline, id, settings, store, origin));
-        let driver = Driver::new(run.clone(), machine, self.max_time);
+        let run = Arc::new(Run::new(self.pipeline, id, settings, store.clone(), origin, 0));
+        let mut driver = Driver::new(run.clone(), machine, self.limits);
+        driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         Ok(RunHandle::new(run, task))
     }
@@ -491,15 +612,20 @@ fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32
     }
 }
 
-/// Opens a run's folder away from the threads that run stages.
-async fn open(open: OpenStore, folder: PathBuf, manifest: Manifest) -> Result<Arc<dyn RunStore>, StoreError> {
+/// Makes a run's folder away from the threads that run stages.
+async fn create(
+    settings: &Settings,
+    folder: PathBuf,
+    manifest: Manifest,
+) -> Result<Arc<dyn RunStore>, StoreError> {
     let path = folder.clone();
-    let opened = tokio::task::spawn_blocking(move || {
-        let store = open(&folder)?;
+    let (files, options) = (settings.files.clone(), settings.store_options(&folder));
+    let made = tokio::task::spawn_blocking(move || {
+        let store = FolderStore::create(files, &folder, options)?;
         store.manifest(&manifest)?;
+        let store: Arc<dyn RunStore> = Arc::new(store);
         Ok(store)
     });
-    opened
-        .await
+    made.await
         .unwrap_or_else(|error| Err(StoreError::io("make", &path, std::io::Error::other(error))))
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use orchestra_core::AnswerRefused;
+use orchestra_core::{AnswerRefused, RunFailure};
 use orchestra_graph::table::Text;
-use orchestra_graph::{Pipeline, Position, did_you_mean};
+use orchestra_graph::{Difference, Pipeline, Position, did_you_mean};
 
 use crate::id::{InvalidRunId, RunId};
 use crate::needs::NeedFault;
@@ -60,9 +60,37 @@ pub enum StartError {
     /// The name of the run could not name a folder.
     #[error(transparent)]
     InvalidRunId(#[from] InvalidRunId),
-    /// The run folder could not be made.
-    #[error("the run folder cannot be made: {0}")]
+    /// The run folder could not be made, or cannot be gone on with.
+    #[error("{0}")]
     Store(#[from] StoreError),
+    /// The pipeline is not the one that the run was begun with (rule D6).
+    #[error(transparent)]
+    Changed(Box<Changed>),
+    /// The pipeline was changed where the run stands.
+    #[error(
+        "run `{run}` cannot go on under the changed pipeline: {reason}; replay it from an earlier checkpoint"
+    )]
+    Moved {
+        /// The run.
+        run: String,
+        /// What is not there any more.
+        reason: String,
+    },
+    /// The run has ended, so there is nothing to go on with.
+    #[error(transparent)]
+    Over(Box<Over>),
+    /// The run was simulated and is now to be run, or the reverse.
+    #[error(
+        "run `{run}` was {}; give the engine {}",
+        if *.simulated { "simulated" } else { "not simulated" },
+        if *.simulated { "the script of a simulation" } else { "no script" }
+    )]
+    Simulated {
+        /// The run.
+        run: String,
+        /// Whether it was.
+        simulated: bool,
+    },
     /// There is no tokio runtime to run on.
     #[error("a run needs a tokio runtime; start it from within one, such as under `#[tokio::main]`")]
     NoRuntime,
@@ -75,10 +103,89 @@ impl StartError {
             StartError::Refused(_) => "refused",
             StartError::InvalidRunId(_) => "invalid_run_id",
             StartError::Store(error) => error.code(),
+            StartError::Changed(_) => "pipeline_changed",
+            StartError::Moved { .. } => "position_gone",
+            StartError::Over(_) => "run_over",
+            StartError::Simulated { .. } => "simulated",
             StartError::NoRuntime => "no_runtime",
         }
     }
 }
+
+/// What differs between the pipeline that a run was begun with and the one that it is to go on with (rule D6).
+///
+/// ```
+/// use orchestra_engine::{Engine, StartError};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("run");
+/// # let of = |text: &str| load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().build()?;
+/// let before = of("digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship] }");
+/// let run = engine.start_loaded(before, ()).run_dir(&folder).await?;
+/// run.pause("lunch");
+/// run.wait().await?;
+/// let after = of("digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Release] }");
+/// let Err(StartError::Changed(changed)) = engine.resume_loaded(&folder, after, ()).await else { panic!("refused") };
+/// assert!(changed.to_string().contains("Release"), "{changed}");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// The run.
+    pub run: String,
+    /// What differs; `None` where the text that the run was begun with is not understood any more.
+    pub difference: Option<Difference>,
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the pipeline was changed since run `{}` began", self.run)?;
+        match &self.difference {
+            Some(difference) => write!(f, ":\n{}", difference.to_string().trim_end()),
+            None => f.write_str(", and the text that it began with is not understood any more"),
+        }
+    }
+}
+
+impl std::error::Error for Changed {}
+
+/// A run that has ended, and is asked to go on.
+///
+/// ```
+/// use orchestra_engine::{Engine, StartError};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("run");
+/// # let load = || load(Source::new("a.dot", "digraph { start -> exit }"), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().build()?;
+/// engine.start_loaded(load(), ()).run_dir(&folder).run_id("first").await?.wait().await?;
+/// let error = engine.resume_loaded(&folder, load(), ()).await.unwrap_err();
+/// assert_eq!((error.code(), error.to_string().as_str()), ("run_over", "run `first` has ended in success"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// The run.
+    pub run: String,
+    /// Why it did not succeed; `None` where it did.
+    pub failure: Option<RunFailure>,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.failure {
+            None => write!(f, "run `{}` has ended in success", self.run),
+            Some(failure) => write!(f, "run `{}` has ended: {failure}", self.run),
+        }
+    }
+}
+
+impl std::error::Error for Over {}
 
 /// All that a pipeline asks for and an engine does not have. Nothing of it was run.
 ///

@@ -73,7 +73,13 @@ impl RunHandle {
         self.run.stop.request(reason.into());
     }
 
-    /// Something that can cancel the run, and answer its questions, while somebody else waits for it.
+    /// Stops the run where it is, so that it can go on later: what runs is told to stop, and runs again then. The first
+    /// wish stands.
+    pub fn pause(&self, reason: impl Into<String>) {
+        self.run.stop.request_pause(reason.into());
+    }
+
+    /// Something that can cancel or pause the run, and answer its questions, while somebody else waits for it.
     pub fn canceller(&self) -> Canceller {
         Canceller {
             run: self.run.clone(),
@@ -128,7 +134,7 @@ impl fmt::Debug for RunHandle {
     }
 }
 
-/// Cancels a run, and answers its questions; cheap to clone.
+/// Cancels or pauses a run, and answers its questions; cheap to clone.
 ///
 /// ```
 /// # use orchestra_engine::{Engine, RunStatus};
@@ -154,6 +160,11 @@ impl Canceller {
         self.run.stop.request(reason.into());
     }
 
+    /// Stops the run where it is, so that it can go on later; see [`RunHandle::pause`].
+    pub fn pause(&self, reason: impl Into<String>) {
+        self.run.stop.request_pause(reason.into());
+    }
+
     /// The questions that wait for an answer, oldest first; behind them those of runs that its stages have started.
     pub fn questions(&self) -> Vec<Question> {
         self.run.open_questions()
@@ -165,6 +176,14 @@ impl Canceller {
     /// No such question is open, or the answer is none that it offers; then it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
         self.run.answer(gate, answer)
+    }
+}
+
+impl Canceller {
+    /// Whether no other process has taken the run over (rule D5).
+    pub(crate) fn is_owned(&self) -> bool {
+        let store = self.run.store.as_ref();
+        store.is_none_or(|store| store.still_mine().is_ok())
     }
 }
 

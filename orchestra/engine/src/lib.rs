@@ -3,11 +3,14 @@
 //! An [`Engine`] starts runs of compiled and of loaded pipelines. It asks the pure machine of `orchestra-core` what
 //! comes next, runs the stages' [`Handler`]s, and tells what happens by [`RunEvent`]s.
 
+mod artifacts;
 mod attempt;
 mod binding;
 mod blocking;
 mod builtin;
 mod clock;
+mod control;
+mod deadline;
 mod disk;
 mod driver;
 mod engine;
@@ -17,35 +20,46 @@ mod handle;
 mod handler;
 mod id;
 mod interview;
+mod keeping;
 mod needs;
 mod needs_text;
 mod pending;
+mod pinned;
 pub mod process;
 mod questions;
+mod records;
 mod registry;
+mod replay;
 mod resolve;
 mod result;
+mod resume;
 mod run;
 mod shared;
 mod sink;
 mod stage;
 mod steering;
 mod store;
+mod take_up;
 mod tell;
 
+pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
 #[doc(hidden)]
 pub use blocking::blocking;
 pub use builtin::backend::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
+    BackendError, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
 };
 #[doc(hidden)]
 pub use builtin::simulate::answer_of;
 pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
+pub use control::{
+    ControlClient, ControlError, ControlRefusal, ControlReply, ControlRequest, Controlled, Mailbox, Request,
+    Sender,
+};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
-pub use error::{AnswerError, BuildError, Refusal, Refusals, RunError, StartError};
+pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
 pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
 pub use handler::{
@@ -61,14 +75,17 @@ pub use interview::{
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, Context, FailureCategory, NodeOutcome, Outcome, Question,
-    QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
+    Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
+    Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
 pub use registry::Registry;
+pub use replay::ReplayBuilder;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
+pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{
-    Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StagePlace, StoreError,
+    Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
+    ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orchestra_core::{Context, NodeOutcome, RunFailure, SharedPipeline, State};
+use orchestra_core::{Context, NodeOutcome, RunFailure, SharedPipeline, State, Usage};
 use orchestra_graph::NodeIndex;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -30,7 +30,7 @@ pub enum RunStatus {
     Success,
     /// The run failed; the result says why.
     Fail,
-    /// The run waits for a person, and nobody can be asked.
+    /// The run stopped where it is, and can go on from there: it waits for a person, reached a budget, or was paused.
     Paused,
     /// Somebody ended the run.
     Cancelled,
@@ -42,7 +42,12 @@ impl RunStatus {
         match failure {
             None => RunStatus::Success,
             Some(RunFailure::Cancelled { .. }) => RunStatus::Cancelled,
-            Some(RunFailure::WaitsForHuman { .. }) => RunStatus::Paused,
+            Some(
+                RunFailure::WaitsForHuman { .. }
+                | RunFailure::Paused { .. }
+                | RunFailure::MaxTime { .. }
+                | RunFailure::Budget { .. },
+            ) => RunStatus::Paused,
             Some(_) => RunStatus::Fail,
         }
     }
@@ -101,7 +106,9 @@ pub struct RunResult {
     pub transitions: TransitionCounts,
     /// How often the run was restarted (rule R9); the path is that of its last life.
     pub restarts: u32,
-    /// How long it took.
+    /// What all its attempts used.
+    pub usage: Usage,
+    /// How long it took, in all processes together.
     pub duration: Duration,
     /// The run folder; `None` where nothing was kept.
     pub run_dir: Option<PathBuf>,
@@ -141,6 +148,7 @@ impl RunResult {
                 taken: totals.taken,
             },
             restarts: totals.restarts,
+            usage: totals.usage,
             outcomes: Outcomes {
                 pipeline,
                 outcomes: main.outcomes,
@@ -171,6 +179,8 @@ impl Serialize for RunResult {
             #[serde(skip_serializing_if = "Option::is_none")]
             failed_at: Option<Timestamp>,
             restarts: u32,
+            #[serde(skip_serializing_if = "Usage::is_empty")]
+            usage: &'a Usage,
             #[serde(serialize_with = "millis")]
             duration_ms: &'a Duration,
             run_dir: Option<String>,
@@ -187,6 +197,7 @@ impl Serialize for RunResult {
             error_history: &self.error_history,
             failed_at: self.failed_at,
             restarts: self.restarts,
+            usage: &self.usage,
             duration_ms: &self.duration,
             run_dir: run_dir.map(|folder| folder.to_string_lossy().into_owned()),
         }

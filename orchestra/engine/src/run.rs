@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use orchestra_core::{Answer, EffectId, Question, SharedPipeline};
+use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::{self, ArtifactError, ArtifactStore, Keeping};
 use crate::clock::Timestamp;
 use crate::engine::Settings;
 use crate::error::AnswerError;
@@ -34,8 +35,11 @@ pub(crate) struct Run {
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
     own: Mutex<Own>,
+    artifacts: OnceLock<ArtifactStore>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
+    /// Whether any stage used a model, so that others need no look at the list.
+    has_usage: AtomicBool,
     /// Whether stages have a place for files.
     has_files: AtomicBool,
     /// Whether something could not be written.
@@ -76,6 +80,8 @@ struct Own {
     active: Vec<Arc<ActiveStage>>,
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
+    /// What the attempts that run have used of models.
+    usage: Vec<(EffectId, Usage)>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -93,20 +99,46 @@ impl Place<'_> {
     }
 }
 
-/// The wish that a run end.
+/// The wish that a run end, or stop where it is.
 #[derive(Default)]
 pub(crate) struct Stop {
     requested: AtomicBool,
+    /// Whether the run is to be gone on with later.
+    pause: AtomicBool,
     reason: Mutex<Option<String>>,
     notify: Notify,
 }
 
 impl Stop {
-    /// The first reason stands.
+    /// The run is to end. The first reason stands.
     pub(crate) fn request(&self, reason: String) {
+        if !self.requested() {
+            self.pause.store(false, Ordering::Release);
+        }
+        self.wish(reason);
+    }
+
+    /// The run is to stop where it is. The first wish stands.
+    pub(crate) fn request_pause(&self, reason: String) {
+        if !self.requested() {
+            self.pause.store(true, Ordering::Release);
+        }
+        self.wish(reason);
+    }
+
+    fn wish(&self, reason: String) {
         lock(&self.reason).get_or_insert(reason);
         self.requested.store(true, Ordering::Release);
         self.notify.notify_one();
+    }
+
+    /// The run stops where it is, whatever the reason; what its stages run does too.
+    pub(crate) fn pauses(&self) {
+        self.pause.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_pause(&self) -> bool {
+        self.pause.load(Ordering::Acquire)
     }
 
     pub(crate) fn requested(&self) -> bool {
@@ -136,20 +168,23 @@ impl Run {
         settings: Arc<Settings>,
         store: Option<Arc<dyn RunStore>>,
         origin: Origin,
+        events: u64,
     ) -> Run {
         Run {
             shared: shared_nodes(&pipeline),
             questions: Questions::default(),
             pipeline,
             id,
-            sink: Sink::new(settings.callbacks.clone()),
+            sink: Sink::new(settings.callbacks.clone(), events),
             settings,
             has_files: AtomicBool::new(store.is_some()),
             store,
             stop: Stop::default(),
             origin,
             own: Mutex::default(),
+            artifacts: OnceLock::new(),
             has_tokens: AtomicBool::new(false),
+            has_usage: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
         }
     }
@@ -262,6 +297,26 @@ impl Run {
         }
     }
 
+    /// Adds to what an attempt has used of models.
+    pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
+        let mut own = lock(&self.own);
+        match own.usage.iter_mut().find(|(of, _)| of == id) {
+            Some((_, sum)) => *sum += usage,
+            None => own.usage.push((id.clone(), usage)),
+        }
+        self.has_usage.store(true, Ordering::Release);
+    }
+
+    /// What an attempt that has ended used of models, once.
+    pub(crate) fn take_usage(&self, id: &EffectId) -> Option<Usage> {
+        if !self.has_usage.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut own = lock(&self.own);
+        let at = own.usage.iter().position(|(of, _)| of == id)?;
+        Some(own.usage.swap_remove(at).1)
+    }
+
     /// Keeps a failure to write; it ends the run.
     pub(crate) fn broken(&self, failure: StoreError) {
         lock(&self.own).failure.get_or_insert(failure);
@@ -288,6 +343,75 @@ impl Run {
                 own.turns.push((node, 0));
                 0
             }
+        }
+    }
+
+    /// Goes on counting how often nodes were simulated.
+    pub(crate) fn simulated_before(&self, turns: &[(u32, usize)]) {
+        let turns = turns.iter().filter(|(_, turns)| *turns > 0);
+        lock(&self.own).turns = turns.map(|(node, turns)| (NodeIndex(*node), turns - 1)).collect();
+    }
+
+    /// The artifacts, read from the run folder at the first need (Attractor 5.5).
+    pub(crate) fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
+        if let Some(artifacts) = self.artifacts.get() {
+            return Ok(artifacts.clone());
+        }
+        let keeping = Keeping {
+            threshold: self.settings.artifact_threshold,
+            files: self.settings.files(),
+            durability: self.settings.durability(),
+            clock: self.settings.clock.clone(),
+            ..Keeping::default()
+        };
+        let opened = match self.store.clone() {
+            Some(store) => {
+                let folder = store.folder().to_owned();
+                let guard = Arc::new(move || store.still_mine());
+                ArtifactStore::kept_in(&folder, Keeping { guard, ..keeping })?
+            }
+            None => ArtifactStore::kept_in_memory(keeping),
+        };
+        Ok(self.artifacts.get_or_init(|| opened).clone())
+    }
+
+    /// How many changes the artifacts have seen; `None` where nobody looked at them.
+    pub(crate) fn artifact_changes(&self) -> Option<u64> {
+        self.artifacts.get().map(ArtifactStore::changes)
+    }
+
+    /// How many artifacts the run has.
+    pub(crate) fn artifact_count(&self) -> u64 {
+        let kept = || self.run_dir().is_some_and(artifacts::are_kept_in);
+        if self.artifacts.get().is_none() && !kept() {
+            return 0;
+        }
+        self.artifacts().map_or_else(
+            |error| {
+                tracing::warn!("the artifacts cannot be counted: {error}");
+                0
+            },
+            |artifacts| artifacts.len() as u64,
+        )
+    }
+
+    /// Nothing is stored any more.
+    pub(crate) fn close_artifacts(&self) {
+        if let Some(Err(error)) = self.artifacts.get().map(ArtifactStore::close) {
+            tracing::warn!("the index of the artifacts is not closed: {error}");
+        }
+    }
+
+    /// An attempt that the stop of the run cut short begins again: what it did to the artifacts is void (rule D1).
+    pub(crate) fn attempt_repeats(&self, attempt_key: &str) {
+        if !self.run_dir().is_some_and(artifacts::are_kept_in) {
+            return;
+        }
+        let void = self
+            .artifacts()
+            .and_then(|artifacts| artifacts.repeated(attempt_key));
+        if let Err(error) = void {
+            self.broken(error.into());
         }
     }
 
@@ -351,6 +475,7 @@ impl Run {
     /// Lets go of what only a running run needs.
     pub(crate) fn close(&self) {
         self.sink.close();
+        self.close_artifacts();
         let temporary = lock(&self.own).temporary.take();
         drop(temporary);
     }

@@ -106,11 +106,13 @@ impl Told {
 }
 
 impl Sink {
-    pub(crate) fn new(callbacks: Arc<[Callback]>) -> Sink {
+    /// A sink of a run that told this many events before.
+    pub(crate) fn new(callbacks: Arc<[Callback]>, told: u64) -> Sink {
         Sink {
             callbacks,
             wanted: AtomicBool::new(true),
             inner: Mutex::new(Inner {
+                seq: told,
                 history: Some(Vec::new()),
                 ..Inner::default()
             }),
@@ -120,6 +122,11 @@ impl Sink {
     /// Whether events are worth making.
     pub(crate) fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// How many events were told.
+    pub(crate) fn told(&self) -> u64 {
+        self.lock().seq
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

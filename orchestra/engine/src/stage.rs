@@ -3,12 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use orchestra_core::{Answer, Context, EffectId, Question};
+use orchestra_core::{Answer, Context, EffectId, Question, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::{ArtifactError, ArtifactStore};
 use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
@@ -33,16 +35,22 @@ pub struct StageContext {
     id: EffectId,
     context: Context,
     active: Option<Arc<ActiveStage>>,
+    is_repeat: bool,
 }
 
 impl StageContext {
-    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context) -> StageContext {
+    /// What a handler sees; `is_repeat` says whether the attempt was in flight when the run stopped.
+    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context, is_repeat: bool) -> StageContext {
         let active = run.activate(&id);
+        if is_repeat {
+            run.attempt_repeats(&id.name(&run.pipeline));
+        }
         StageContext {
             run,
             id,
             context,
             active,
+            is_repeat,
         }
     }
 
@@ -122,6 +130,20 @@ impl StageContext {
         self.id.name(&self.run.pipeline)
     }
 
+    /// Whether this attempt was in flight when the run stopped, and is run again (rule D1). What it did outside of the
+    /// run may have happened already; [`attempt_key`](StageContext::attempt_key) is the same as then.
+    pub fn is_repeat(&self) -> bool {
+        self.is_repeat
+    }
+
+    /// The artifacts of the run, for data that is too large for its context (Attractor 5.5).
+    ///
+    /// # Errors
+    /// Those that the run folder holds cannot be read, or are damaged.
+    pub fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
+        Ok(self.run.artifacts()?.on_behalf_of(self.attempt_key()))
+    }
+
     /// The run folder; `None` where nothing is kept.
     pub fn run_dir(&self) -> Option<&Path> {
         self.run.run_dir()
@@ -165,12 +187,33 @@ impl StageContext {
         }
     }
 
+    /// Adds to what this attempt has used of models: tokens, and what they cost. A stage may call it more than once,
+    /// also before it fails; what an attempt used stands in the event of its end.
+    pub fn record_usage(&self, usage: Usage) {
+        if !usage.is_zero() {
+            self.run.add_usage(&self.id, usage);
+        }
+    }
+
+    /// Tells those who follow the run that a tool which the stage called has ended, and why it failed, if it did.
+    pub fn record_tool_call(&self, tool: &str, duration: Duration, error: Option<&str>) {
+        if self.run.sink.wanted() {
+            self.run.emit(EventKind::ToolCallCompleted {
+                node: self.run.name(self.id.node),
+                branch: self.branch(),
+                tool: tool.to_owned(),
+                error: error.map(str::to_owned),
+                duration,
+            });
+        }
+    }
+
     /// To be kept as long as the stage runs, whatever the handler does with its context.
     pub(crate) fn active(&self) -> Option<Active> {
         self.active.clone().map(Active)
     }
 
-    pub(crate) fn run(&self) -> &Run {
+    pub(crate) fn run(&self) -> &Arc<Run> {
         &self.run
     }
 

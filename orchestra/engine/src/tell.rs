@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome};
+use orchestra_core::{BranchPath, Effect, EffectId, Observation, Outcome, Usage};
 use orchestra_graph::{NodeIndex, Role};
 
 use crate::builtin::status;
+use crate::deadline::Began as Since;
 use crate::driver::{Action, Driver};
 use crate::event::EventKind;
 use crate::store::{StageFile, StoreError};
@@ -50,41 +51,83 @@ fn has_ended(effect: &Effect) -> bool {
 }
 
 impl Driver {
-    /// Tells what the machine did, up to where the disk must be waited for; gives the stage that ended there. What the
-    /// machine wants is put behind what is to be done.
-    pub(crate) fn tell_all(&mut self) -> Result<Option<NodeIndex>, StoreError> {
+    /// Tells what the machine did, in order, and puts what it wants behind what is to be done.
+    pub(crate) fn tell_all(&mut self) -> Result<(), StoreError> {
         let told = |effect: &Effect| matches!(effect, Effect::Observe(_));
         if !self.effects.iter().any(told) {
-            self.actions.extend(self.effects.drain(..).filter_map(Action::of));
-            return Ok(None);
+            let mut effects = std::mem::take(&mut self.effects);
+            effects.drain(..).for_each(|effect| self.act(effect));
+            // The list keeps its room for the next turn.
+            self.effects = effects;
+            return Ok(());
         }
         self.look_at_the_clock();
         let mut effects = std::mem::take(&mut self.effects);
-        let last_ended = match &self.run.store {
-            Some(_) => effects.iter().rposition(has_ended),
-            None => None,
-        };
-        if let Some(last_ended) = last_ended {
-            self.effects = effects.split_off(last_ended + 1);
-        }
-        let mut saved = None;
-        for effect in effects.drain(..) {
+        let last_ended = self.last_ended(&effects);
+        for (at, effect) in effects.drain(..).enumerate() {
             match effect {
-                Effect::Observe(observation) => saved = self.tell(observation)?.or(saved),
-                other => self.actions.extend(Action::of(other)),
+                Effect::Observe(observation) => self.tell_one(observation, last_ended == Some(at))?,
+                other => self.act(other),
             }
         }
-        if last_ended.is_none() {
-            // The list keeps its room for the next turn.
-            self.effects = effects;
-            return Ok(None);
+        self.effects = effects;
+        Ok(())
+    }
+
+    /// The place of the stage that ended last, where it stands for a checkpoint.
+    pub(crate) fn last_ended(&self, effects: &[Effect]) -> Option<usize> {
+        let kept = self
+            .keeping
+            .as_ref()
+            .is_some_and(|keeping| keeping.has_checkpoints());
+        kept.then(|| effects.iter().rposition(has_ended)).flatten()
+    }
+
+    /// Tells one thing; `saved` says whether it stands for a checkpoint.
+    pub(crate) fn tell_one(&mut self, observation: Observation, saved: bool) -> Result<(), StoreError> {
+        let ended = self.tell(observation)?;
+        if let (true, Some(node), Some(keeping)) = (saved, ended, &self.keeping) {
+            let checkpoint = keeping.checkpoint();
+            let node = self.run.name(node);
+            self.emit(EventKind::CheckpointSaved { node, checkpoint });
         }
-        Ok(saved)
+        Ok(())
+    }
+
+    /// Puts what the machine wants behind what is to be done.
+    fn act(&mut self, effect: Effect) {
+        self.actions.push_back(match effect {
+            Effect::RunNode { id, context } => Action::RunNode(id, context),
+            Effect::StartTimer { id, delay } => {
+                let now = Since::now(&*self.run.settings.clock);
+                let since = match &mut self.keeping {
+                    Some(keeping) => keeping.timer_began(&id, now),
+                    None => now,
+                };
+                Action::StartTimer(id, delay, Box::new(since))
+            }
+            Effect::AskHuman { id, question } => Action::AskHuman(id, question),
+            Effect::CancelEffect { id } => {
+                if let Some(keeping) = &mut self.keeping {
+                    keeping.timer_over(&id);
+                }
+                Action::Cancel(id)
+            }
+            Effect::Restart { restart, .. } => Action::Restart(restart),
+            Effect::Finish { failure } => Action::Finish(failure.map(Box::new)),
+            _ => return,
+        });
     }
 
     /// How long a stage took that is over.
     fn took(&mut self, id: &EffectId) -> Duration {
         self.elapsed.saturating_sub(self.stages_began.take(id))
+    }
+
+    /// What the attempt used whose end is told.
+    fn used_by(&mut self, id: &EffectId) -> Option<Box<Usage>> {
+        let (_, usage) = *self.used.take_if(|used| used.0 == *id)?;
+        Some(Box::new(usage))
     }
 
     fn branch(&self, branch: &BranchPath) -> Option<String> {
@@ -103,12 +146,12 @@ impl Driver {
                     index,
                     visit: id.visit,
                     attempt: id.attempt,
-                    repeat: false,
+                    repeat: self.repeats(&id),
                 }
             }
             Observation::StageCompleted { id, index, outcome } => {
                 self.keep_status(&id, &outcome)?;
-                let duration = self.took(&id);
+                let (duration, usage) = (self.took(&id), self.used_by(&id));
                 self.emit(EventKind::StageCompleted {
                     node: run.name(id.node),
                     branch: self.branch(&id.branch),
@@ -118,7 +161,7 @@ impl Driver {
                     outcome: outcome.status,
                     preferred_label: outcome.preferred_label,
                     notes: outcome.notes,
-                    usage: None,
+                    usage,
                     duration,
                 });
                 return Ok(Some(id.node));
@@ -130,7 +173,7 @@ impl Driver {
                 will_retry,
             } => {
                 self.keep_status(&id, &outcome)?;
-                let duration = self.took(&id);
+                let (duration, usage) = (self.took(&id), self.used_by(&id));
                 self.emit(EventKind::StageFailed {
                     node: run.name(id.node),
                     branch: self.branch(&id.branch),
@@ -140,7 +183,7 @@ impl Driver {
                     error: outcome.failure_reason.unwrap_or_default(),
                     category: outcome.failure_category,
                     will_retry,
-                    usage: None,
+                    usage,
                     duration,
                 });
                 return Ok(Some(id.node));
@@ -271,6 +314,9 @@ impl Driver {
 
     /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
     fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
+        if self.is_known() {
+            return Ok(());
+        }
         let stage = self.run.pipeline.stage(id.node);
         let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
             return Ok(());
@@ -285,7 +331,7 @@ impl Driver {
 
     /// Writes a question or its answer to the gate's folder (rule D8).
     fn keep_interview(&self, id: &EffectId, file: StageFile, text: &str) -> Result<(), StoreError> {
-        let Some(store) = &self.run.store else {
+        let Some(store) = self.run.store.as_ref().filter(|_| !self.is_known()) else {
             return Ok(());
         };
         let place = self.run.place(id);

@@ -47,6 +47,7 @@ pub use needs::{Needs, Readable, WordNeed};
 pub use route::{Decision, Next, RouteFault, Rule, Tested, branch_id, branches, route};
 pub use stylesheet::{Declaration, Selector, StyleRule, StylesheetFault, parse_stylesheet};
 pub use syntax::{Limits, Parsed, is_identifier, parse, parse_bytes};
+pub use table::{AttributeChange, Change, ChildDifference, Difference, Mapping, Subject, What};
 pub use table::{Pipeline, Role, SharedPipeline, Stage};
 pub use text::{Position, Source, Span};
 pub use transform::{ShapeFallback, Transform};

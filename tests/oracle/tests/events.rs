@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, BranchStep, Effect, EffectId, Event, Machine, Observation, Outcome, Phase, SharedPipeline,
+    Answer, BranchStep, Effect, EffectId, Event, Machine, Observation, Outcome, Phase, SavedState,
+    SharedPipeline,
 };
 use orchestra_graph::NodeIndex;
 use orchestra_oracle_tests::driver::{Recording, record};
@@ -75,6 +76,56 @@ fn same_events_give_the_same_effects_from_every_prefix() {
                 machine.on(one.turns[prefix].0.clone(), &mut Vec::new());
             }
         }
+    }
+}
+
+/// Keeps a run and takes it up again, as another process would.
+fn taken_up(machine: &Machine) -> Machine {
+    let written = serde_json::to_string(&machine.saved()).unwrap();
+    let read: SavedState = serde_json::from_str(&written).unwrap();
+    let state = read.restore(machine.pipeline()).unwrap();
+    assert_eq!(&state, machine.state());
+    Machine::resume(machine.pipeline().clone(), state)
+}
+
+#[test]
+fn a_run_that_is_kept_and_taken_up_at_any_event_goes_on_as_if_nothing_had_happened() {
+    let wanted = case_count(10_000) / 20;
+    for (seed, _, run) in recordings(seed(700_000), wanted) {
+        let expected = told(&run.turns);
+        let mut machine = run.before.clone();
+        machine.begin(&mut Vec::new());
+        let stride = 1 + run.turns.len() / 12;
+        for prefix in 0..run.turns.len() {
+            if prefix % stride == 0 {
+                let mut copy = taken_up(&machine);
+                let mut asked = Vec::new();
+                copy.reissue(&mut asked);
+                let mut asked: Vec<EffectId> = asked.iter().filter_map(wanted_of).cloned().collect();
+                let mut pending = machine.pending();
+                asked.sort();
+                asked.dedup();
+                pending.sort();
+                assert_eq!(asked, pending, "seed {seed} from {prefix}");
+                for (at, (event, _)) in run.turns.iter().enumerate().skip(prefix) {
+                    // The journal keeps events as text, too.
+                    let written = serde_json::to_string(event).unwrap();
+                    let mut effects = Vec::new();
+                    copy.on(serde_json::from_str(&written).unwrap(), &mut effects);
+                    assert_eq!(text(&effects), expected[at], "seed {seed} from {prefix}");
+                }
+                assert_eq!(copy.state(), run.machine.state(), "seed {seed} from {prefix}");
+            }
+            machine.on(run.turns[prefix].0.clone(), &mut Vec::new());
+        }
+        assert_eq!(taken_up(&run.machine).state(), run.machine.state(), "seed {seed}");
+    }
+}
+
+fn wanted_of(effect: &Effect) -> Option<&EffectId> {
+    match effect {
+        Effect::RunNode { id, .. } | Effect::StartTimer { id, .. } | Effect::AskHuman { id, .. } => Some(id),
+        _ => None,
     }
 }
 

@@ -92,7 +92,7 @@ impl Handler for Wait {
 }
 
 /// A pipeline that lives as long as the program, as a compiled one does.
-fn lasting(text: String) -> &'static Pipeline {
+pub(crate) fn lasting(text: String) -> &'static Pipeline {
     let loaded = load(Source::new("bench.dot", text), &LoadOptions::default());
     Box::leak(Box::new(loaded.pipeline().expect("the pipeline is sound")))
 }
@@ -182,4 +182,10 @@ pub(crate) fn print(name: &str, unit: &str, ours: f64, limit: f64, target: f64) 
         "ratio": figure(ours / limit),
     });
     println!("{line}");
+}
+
+/// The middle of some figures.
+pub(crate) fn middle(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use orchestra_core::{FailureCategory, Outcome};
+use orchestra_core::{FailureCategory, Outcome, Usage};
 
 use crate::stage::StageContext;
 
@@ -39,36 +39,70 @@ pub struct CodergenRequest {
     pub prompt: String,
 }
 
-/// What a backend gives back.
+/// What a backend gives back: text or an outcome, and what it used.
 ///
 /// ```
-/// use orchestra_engine::{CodergenReply, Outcome};
-/// assert_eq!(CodergenReply::from("A poem."), CodergenReply::Text("A poem.".to_owned()));
-/// assert!(matches!(Outcome::fail("no idea").into(), CodergenReply::Outcome(_)));
+/// use orchestra_engine::{CodergenAnswer, CodergenReply, Usage};
+/// let reply = CodergenReply::from("A poem.");
+/// assert_eq!((reply.answer, reply.usage), (CodergenAnswer::Text("A poem.".to_owned()), None));
+/// let used = Usage { input_tokens: 900, output_tokens: 100, cost_micros: 12_500 };
+/// assert_eq!(CodergenReply::from("A poem.").used(used).usage, Some(used));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub enum CodergenReply {
+#[non_exhaustive]
+pub struct CodergenReply {
+    /// The text or the outcome.
+    pub answer: CodergenAnswer,
+    /// What the answer took of models; `None` where the backend does not know. A backend that fails after all may tell
+    /// by [`StageContext::record_usage`] what it used.
+    pub usage: Option<Usage>,
+}
+
+impl CodergenReply {
+    /// Adds what the answer took of models.
+    #[must_use]
+    pub fn used(mut self, usage: Usage) -> CodergenReply {
+        self.usage = Some(usage);
+        self
+    }
+}
+
+/// What a backend answers.
+///
+/// ```
+/// use orchestra_engine::{CodergenAnswer, CodergenReply, Outcome};
+/// assert!(matches!(CodergenReply::from("A poem.").answer, CodergenAnswer::Text(_)));
+/// assert!(matches!(CodergenReply::from(Outcome::fail("no idea")).answer, CodergenAnswer::Outcome(_)));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum CodergenAnswer {
     /// The response of the model; the stage succeeds, unless it wrote a status file that says otherwise.
     Text(String),
     /// The outcome of the stage, as it is; its notes also say which of the node's `output_keys` it lacks.
     Outcome(Outcome),
 }
 
+impl From<CodergenAnswer> for CodergenReply {
+    fn from(answer: CodergenAnswer) -> CodergenReply {
+        CodergenReply { answer, usage: None }
+    }
+}
+
 impl From<String> for CodergenReply {
     fn from(text: String) -> CodergenReply {
-        CodergenReply::Text(text)
+        CodergenAnswer::Text(text).into()
     }
 }
 
 impl From<&str> for CodergenReply {
     fn from(text: &str) -> CodergenReply {
-        CodergenReply::Text(text.to_owned())
+        text.to_owned().into()
     }
 }
 
 impl From<Outcome> for CodergenReply {
     fn from(outcome: Outcome) -> CodergenReply {
-        CodergenReply::Outcome(outcome)
+        CodergenAnswer::Outcome(outcome).into()
     }
 }
 

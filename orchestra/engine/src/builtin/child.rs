@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use orchestra_core::{Context, FailureCategory, ManagerPlan, Outcome, RunFailure, SharedPipeline};
@@ -16,8 +16,10 @@ use crate::handle::RunHandle;
 use crate::id::{RunId, fingerprint};
 use crate::registry::Registry;
 use crate::result::{RunResult, RunStatus};
+use crate::resume::ResumeBuilder;
 use crate::run::{Origin, Run, Watched};
 use crate::stage::StageContext;
+use crate::store::RunFolder;
 
 /// How deep pipelines may run within pipelines; a recursion through registered ones ends here.
 const MAX_DEPTH: u32 = 16;
@@ -34,6 +36,7 @@ type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
 /// A run that a stage started. It is ended when this is dropped.
 pub(crate) struct ChildRun {
     pub(crate) run: Arc<Run>,
+    parent: Weak<Run>,
     ending: Ending,
     over: bool,
 }
@@ -74,17 +77,38 @@ impl Child {
         };
         let id = RunId::of_child(&parent.id, &key);
         let settings = parent.settings.clone();
-        let mut start = StartBuilder::of_child(settings, child.pipeline, origin, child.context, id);
+        let mut folder = None;
         if parent.store.is_some() {
-            let folder = stage
+            let stage_dir = stage
                 .stage_dir()
                 .map_err(|error| Outcome::fail(error.to_string()))?;
-            start = start.run_dir(match stage.attempt() {
-                1 => folder.join(FOLDER),
-                attempt => folder.join(format!("{FOLDER}-{attempt}")),
+            folder = Some(match stage.attempt() {
+                1 => stage_dir.join(FOLDER),
+                attempt => stage_dir.join(format!("{FOLDER}-{attempt}")),
             });
         }
-        start.await.map_err(|error| {
+        let started = match folder {
+            // What the child did before the run stopped is not done again.
+            Some(folder) if stage.is_repeat() && RunFolder::is_one(&folder) => {
+                let mut resume = ResumeBuilder::new(settings, folder, child.pipeline, origin);
+                // The parent was asked; it holds its children.
+                resume.accept = true;
+                resume.may_be_over = true;
+                resume.await
+            }
+            folder => {
+                if let Some(folder) = folder.as_ref().filter(|_| stage.is_repeat()) {
+                    // Nothing was accepted there yet.
+                    let _ = std::fs::remove_dir_all(folder);
+                }
+                let mut start = StartBuilder::of_child(settings, child.pipeline, origin, child.context, id);
+                if let Some(folder) = folder {
+                    start = start.run_dir(folder);
+                }
+                start.await
+            }
+        };
+        started.map_err(|error| {
             let reason = format!("the child pipeline cannot be started: {error}");
             Outcome::fail_terminal(reason).with_code("child_start")
         })
@@ -97,6 +121,7 @@ impl ChildRun {
         stage.run().adopt(handle.run());
         ChildRun {
             run: handle.run().clone(),
+            parent: Arc::downgrade(stage.run()),
             ending: Box::pin(handle.wait()),
             over: false,
         }
@@ -112,18 +137,26 @@ impl ChildRun {
     /// Ends the run, and waits until nothing of it is left.
     pub(crate) async fn end(&mut self, reason: &str) {
         if !self.over {
-            self.run.stop.request(reason.to_owned());
+            self.stop(reason);
             // How it ended does not matter to who ended it.
             let _ = self.ended().await;
         }
     }
 }
 
+impl ChildRun {
+    /// Stops the run where it is, if that around it will go on; else ends it.
+    fn stop(&self, reason: &str) {
+        match self.parent.upgrade() {
+            Some(parent) if parent.stop.is_pause() => self.run.stop.request_pause(parent.stop.reason()),
+            _ => self.run.stop.request(reason.to_owned()),
+        }
+    }
+}
+
 impl Drop for ChildRun {
     fn drop(&mut self) {
-        self.run
-            .stop
-            .request("the stage that started the run was cancelled".to_owned());
+        self.stop("the stage that started the run was cancelled");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orchestra_core::Outcome;
 
-use super::backend::{AnyBackend, CodergenReply, CodergenRequest};
+use super::backend::{AnyBackend, CodergenAnswer, CodergenRequest};
 use super::{output, status};
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::stage::StageContext;
@@ -28,8 +28,8 @@ impl Codergen {
         let node = stage.node();
         let keys = output::keys(node);
         let text = match ask(&*self.backend, stage, output::prompt(node)).await? {
-            CodergenReply::Outcome(outcome) => return Ok(say_missing(stage, &keys, outcome)),
-            CodergenReply::Text(text) => text,
+            CodergenAnswer::Outcome(outcome) => return Ok(say_missing(stage, &keys, outcome)),
+            CodergenAnswer::Text(text) => text,
         };
         let outcome = responded(node.id(), &text);
         let written = match written(stage) {
@@ -92,29 +92,32 @@ fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Out
     outcome
 }
 
-/// Asks the backend, and keeps prompt and response; an error of the backend is a failed outcome.
+/// Asks the backend, and keeps prompt, response and what it used; an error of the backend is a failed outcome.
 pub(crate) async fn ask(
     backend: &dyn AnyBackend,
     stage: &StageContext,
     prompt: String,
-) -> Result<CodergenReply, StoreError> {
+) -> Result<CodergenAnswer, StoreError> {
     keep(stage, StageFile::Prompt, &prompt)?;
     let request = CodergenRequest {
         stage: stage.clone(),
         prompt,
     };
-    let reply = match backend.run_boxed(request).await {
-        Ok(reply) => reply,
+    let answer = match backend.run_boxed(request).await {
+        Ok(reply) => {
+            stage.record_usage(reply.usage.unwrap_or_default());
+            reply.answer
+        }
         Err(error) => {
             let mut outcome = Outcome::fail(chain(&error));
             outcome.failure_category = error.category;
-            CodergenReply::Outcome(outcome)
+            CodergenAnswer::Outcome(outcome)
         }
     };
-    if let CodergenReply::Text(text) = &reply {
+    if let CodergenAnswer::Text(text) = &answer {
         keep(stage, StageFile::Response, text)?;
     }
-    Ok(reply)
+    Ok(answer)
 }
 
 /// The status that the stage wrote itself.

@@ -8,7 +8,7 @@ use orchestra_core::{
 use orchestra_graph::Stage;
 use serde_json::Value;
 
-use super::backend::{AnyBackend, CodergenReply};
+use super::backend::{AnyBackend, CodergenAnswer};
 use super::codergen::{ask, stored, written};
 use super::{output, status};
 use crate::handler::{Handler, HandlerFuture};
@@ -65,12 +65,12 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Outcome,
         return Ok(chosen_candidate(best));
     }
     let named = match ask(backend, stage, prompt(stage.node(), &candidates)).await? {
-        CodergenReply::Outcome(outcome) if !outcome.status.is_success() => return Ok(outcome),
-        CodergenReply::Outcome(outcome) => match outcome.context_updates.get(BEST_ID) {
+        CodergenAnswer::Outcome(outcome) if !outcome.status.is_success() => return Ok(outcome),
+        CodergenAnswer::Outcome(outcome) => match outcome.context_updates.get(BEST_ID) {
             Some(Value::String(id)) => find(&candidates, id).map(|best| (best, Some(outcome))),
             _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
         },
-        CodergenReply::Text(text) => match written(stage) {
+        CodergenAnswer::Text(text) => match written(stage) {
             Ok(Some(written)) if !written.status.is_success() => return Ok(written),
             Ok(written) => chosen(&candidates, &text).map(|best| (best, written)),
             Err(problem) => return Ok(Outcome::fail(problem)),

@@ -17,6 +17,9 @@ const OUTPUT: usize = 64 * 1024;
 /// How many characters of the last line, or of a silent command, a note shows.
 const SHOWN: usize = 200;
 
+/// What tells of a command as of a tool.
+const SHELL: &str = "shell";
+
 pub(crate) struct Tool;
 
 impl Handler for Tool {
@@ -60,14 +63,21 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     if let Some(folder) = &stage.run().origin.working_dir {
         command = command.directory(folder);
     }
-    let output = match command.run().await {
+    let began = settings.clock.elapsed();
+    let ran = command.run().await;
+    let took = settings.clock.elapsed().saturating_sub(began);
+    let output = match ran {
         Ok(output) => output,
-        Err(error) => return not_run(error),
+        Err(error) => {
+            stage.record_tool_call(SHELL, took, Some(&chain(&error)));
+            return not_run(error);
+        }
     };
+    let known = known(stage, text, &output);
+    stage.record_tool_call(SHELL, took, known.failure_reason.as_deref());
     if let Some(fault) = output.file_fault {
         return Err(StoreError::io("write the tool's output in", &folder, fault));
     }
-    let known = known(stage, text, &output);
     if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
         return Ok(known);
     }

@@ -405,6 +405,8 @@ pub enum PauseCode {
     Requested,
     /// A budget was reached.
     Budget,
+    /// The run folder cannot be written.
+    Store,
 }
 
 impl PauseCode {
@@ -415,6 +417,7 @@ impl PauseCode {
             PauseCode::Interrupted => "interrupted",
             PauseCode::Requested => "requested",
             PauseCode::Budget => "budget",
+            PauseCode::Store => "store",
         }
     }
 }

@@ -6,7 +6,11 @@ use orchestra_core::{RunFailure, SharedPipeline};
 use orchestra_graph::{Decision, Next, NodeIndex, Tested};
 
 use super::{EventKind, NodeName, PauseCode, TestedCondition};
+use crate::result::RunStatus;
 use crate::store::StoreError;
+
+/// Why a run pauses whose program is told to end by a signal.
+pub(crate) const INTERRUPTED: &str = "interrupted";
 
 impl EventKind {
     /// The event of a decision.
@@ -63,14 +67,28 @@ impl EventKind {
                 gate: Some(node.clone()),
                 duration,
             },
+            Ok(Some(failure)) if RunStatus::of(Some(failure)) == RunStatus::Paused => {
+                EventKind::PipelinePaused {
+                    code: match failure {
+                        RunFailure::Paused { reason } if reason == INTERRUPTED => PauseCode::Interrupted,
+                        RunFailure::Paused { .. } => PauseCode::Requested,
+                        _ => PauseCode::Budget,
+                    },
+                    reason: failure.to_string(),
+                    gate: None,
+                    duration,
+                }
+            }
             Ok(Some(failure)) => EventKind::PipelineFailed {
                 error: failure.to_string(),
                 failure: Some(failure.clone()),
                 duration,
             },
-            Err(error) => EventKind::PipelineFailed {
-                error: error.to_string(),
-                failure: None,
+            // What is recorded stands, and the run can go on from there.
+            Err(error) => EventKind::PipelinePaused {
+                code: PauseCode::Store,
+                reason: error.to_string(),
+                gate: None,
                 duration,
             },
         }

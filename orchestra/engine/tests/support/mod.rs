@@ -181,3 +181,26 @@ pub(crate) fn event_lines(run_dir: &Path) -> Vec<Value> {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
+
+/// A clock that goes with tokio's, whose time a test may hold.
+#[derive(Clone)]
+pub(crate) struct TestClock(tokio::time::Instant);
+
+pub(crate) fn clock() -> TestClock {
+    TestClock(tokio::time::Instant::now())
+}
+
+impl orchestra_engine::Clock for TestClock {
+    fn now(&self) -> orchestra_engine::Timestamp {
+        let millis = 1_795_275_000_000 + self.0.elapsed().as_millis() as u64;
+        orchestra_engine::Timestamp::from_millis(millis)
+    }
+
+    fn elapsed(&self) -> std::time::Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, duration: std::time::Duration) -> orchestra_engine::Sleep {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}

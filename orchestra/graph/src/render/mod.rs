@@ -50,7 +50,7 @@ impl<'s> Places<'s> {
 const SLOT: char = '\u{e000}';
 
 /// What is shown for a character that would move, hide or reorder text; `None` where it is shown as it is.
-fn visible(character: char) -> Option<char> {
+pub(crate) fn visible(character: char) -> Option<char> {
     match character {
         '\0'..='\u{1f}' => char::from_u32(0x2400 + character as u32),
         '\u{7f}' => Some('\u{2421}'),

@@ -1,6 +1,12 @@
 //! The table: what the engine runs. A compiled pipeline is one in constant data, a loaded one is made from a graph.
 
 mod build;
+mod canonical;
+mod content;
+mod difference;
+mod difference_text;
+mod mapping;
+mod merge;
 mod policy;
 mod shared;
 
@@ -15,6 +21,8 @@ use crate::model::{EdgeIndex, NodeIndex};
 use crate::text::Position;
 use crate::value::Value;
 
+pub use difference::{AttributeChange, Change, ChildDifference, Difference, Subject, What};
+pub use mapping::Mapping;
 pub use policy::{ErrorPolicy, FanOut, JoinPolicy, Retry};
 pub use shared::{Child, SharedPipeline};
 

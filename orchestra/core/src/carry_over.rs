@@ -1,0 +1,201 @@
+//! A saved state under a changed pipeline (rule D6).
+
+use orchestra_graph::{EdgeIndex, Mapping, NodeIndex, Pipeline};
+
+use crate::context::Context;
+use crate::effect::{BranchPath, BranchStep, EffectId};
+use crate::machine::mirror;
+use crate::saved::{SavedContext, SavedFault, SavedLine, SavedPhase, SavedState};
+
+/// A pipeline, and what became of its nodes and edges.
+struct Change<'c> {
+    old: &'c Pipeline,
+    new: &'c Pipeline,
+    mapping: &'c Mapping,
+}
+
+impl SavedState {
+    /// Carries the state over to a changed pipeline. What was counted of nodes and edges that are gone is forgotten;
+    /// where the run stands must be there still, and be of the same kind.
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Machine, Mapping};
+    /// # use orchestra_graph::{Source, load};
+    /// # let of = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let old = of("digraph { start -> build -> exit }");
+    /// let machine = Machine::start(old.clone(), Context::new(), 7, &mut Vec::new());
+    /// let over = |new: &str| {
+    ///     let new = of(new);
+    ///     machine.saved().carry_over(&old, &new, &Mapping::between(&old, &new))
+    /// };
+    /// assert!(over("digraph { start -> lint -> build -> exit }").is_ok());
+    /// let fault = over("digraph { start -> lint -> exit }").unwrap_err();
+    /// assert_eq!(fault.to_string(), "the run stands at `build`, which is gone");
+    /// ```
+    ///
+    /// # Errors
+    /// Where the run stands, or a branch of an open block, is not there any more.
+    pub fn carry_over(
+        mut self,
+        old: &Pipeline,
+        new: &Pipeline,
+        mapping: &Mapping,
+    ) -> Result<SavedState, SavedFault> {
+        let change = Change { old, new, mapping };
+        change.line(&mut self.main)?;
+        let taken = std::mem::take(&mut self.totals.taken);
+        self.totals.taken = change.edges(taken);
+        Ok(self)
+    }
+}
+
+impl EffectId {
+    /// The name of the same effect in a changed pipeline; `None` where its node or branch is gone.
+    pub fn carried_over(&self, mapping: &Mapping) -> Option<EffectId> {
+        let mut branch = BranchPath::default();
+        for step in self.branch.steps() {
+            branch = branch.then(BranchStep {
+                fan_out: mapping.node(step.fan_out)?,
+                edge: mapping.edge(step.edge)?,
+                ..*step
+            });
+        }
+        Some(EffectId {
+            branch,
+            node: mapping.node(self.node)?,
+            ..*self
+        })
+    }
+}
+
+impl Change<'_> {
+    fn node(&self, node: u32) -> Option<u32> {
+        self.mapping.node(NodeIndex(node)).map(|node| node.0)
+    }
+
+    fn edge(&self, edge: u32) -> Option<u32> {
+        self.mapping.edge(EdgeIndex(edge)).map(|edge| edge.0)
+    }
+
+    fn name(&self, node: u32) -> &str {
+        self.old.stage(NodeIndex(node)).id()
+    }
+
+    /// What is known of nodes that are there still, in the order of the table.
+    fn nodes(&self, list: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+        let kept = list.into_iter();
+        let mut kept: Vec<_> = kept
+            .filter_map(|(node, count)| Some((self.node(node)?, count)))
+            .collect();
+        kept.sort_unstable();
+        kept
+    }
+
+    fn edges(&self, list: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+        let kept = list.into_iter();
+        let mut kept: Vec<_> = kept
+            .filter_map(|(edge, count)| Some((self.edge(edge)?, count)))
+            .collect();
+        kept.sort_unstable();
+        kept
+    }
+
+    fn line(&self, line: &mut SavedLine) -> Result<(), SavedFault> {
+        let at = line.at.node;
+        let waits = !matches!(line.phase, SavedPhase::Idle);
+        line.at.node = match self.node(at) {
+            Some(node) => node,
+            None if waits => {
+                return Err(SavedFault::new(format!(
+                    "the run stands at `{}`, which is gone",
+                    self.name(at)
+                )));
+            }
+            // A branch that has ended stands nowhere.
+            None => self.new.start.0,
+        };
+        if waits && !self.mapping.same_shape(NodeIndex(at)) {
+            return Err(SavedFault::new(format!(
+                "the run stands at `{}`, which is of another kind now",
+                self.name(at)
+            )));
+        }
+        line.visits = self.nodes(std::mem::take(&mut line.visits));
+        line.retries = self.nodes(std::mem::take(&mut line.retries));
+        line.revisits = self.edges(std::mem::take(&mut line.revisits));
+        line.path = line.path.iter().filter_map(|node| self.node(*node)).collect();
+        line.last.node = line.last.node.and_then(|node| self.node(node));
+        line.outcomes.retain_mut(|outcome| match self.node(outcome.0) {
+            Some(node) => {
+                outcome.0 = node;
+                true
+            }
+            None => false,
+        });
+        line.outcomes.sort_by_key(|outcome| outcome.0);
+        line.failing.retain_mut(|failing| match self.node(failing.0) {
+            Some(node) => {
+                failing.0 = node;
+                true
+            }
+            None => false,
+        });
+        line.errors.retain_mut(|error| match self.node(error.0) {
+            Some(node) => {
+                error.0 = node;
+                true
+            }
+            None => false,
+        });
+        if let SavedContext::All(context) = &mut line.context {
+            self.mirrored(context);
+        }
+        let SavedPhase::Parallel(block) = &mut line.phase else {
+            return Ok(());
+        };
+        if !self.mapping.same_join(NodeIndex(at)) {
+            return Err(SavedFault::new(format!(
+                "the branches of `{}` are open, and join elsewhere now",
+                self.name(at)
+            )));
+        }
+        block.visits = self.nodes(std::mem::take(&mut block.visits));
+        for branch in &mut block.branches {
+            let row = self.old.edge(EdgeIndex(branch.edge));
+            branch.edge = self.edge(branch.edge).ok_or_else(|| {
+                SavedFault::new(format!(
+                    "the branch `{}` -> `{}` is open, and its edge is gone",
+                    self.name(row.from.0),
+                    self.name(row.to.0)
+                ))
+            })?;
+            if let Some(line) = &mut branch.line {
+                self.line(line)?;
+            }
+        }
+        if !block.branches.is_sorted_by_key(|branch| branch.edge) {
+            return Err(SavedFault::new(format!(
+                "the branches of `{}` are open, and stand in another order now",
+                self.name(at)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Puts the attributes of the new graph where those of the old one are as they were.
+    fn mirrored(&self, context: &mut Context) {
+        let [mut before, mut after] = [Context::new(), Context::new()];
+        mirror(self.old, &mut before);
+        mirror(self.new, &mut after);
+        for (key, value) in before.iter() {
+            if context.get(key) == Some(value) && after.get(key).is_none() {
+                context.remove(key);
+            }
+        }
+        for (key, value) in after.iter() {
+            if context.get(key) == before.get(key) {
+                context.set(key, value.clone());
+            }
+        }
+    }
+}

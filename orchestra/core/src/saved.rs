@@ -1,0 +1,443 @@
+//! The state of a run in a form that can be kept, and that another process can go on from (Attractor 5.3, rule D1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_graph::{NodeIndex, Pipeline};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::effect::BranchPath;
+use crate::human::Question;
+use crate::line::retry_count_key;
+use crate::outcome::Status;
+use crate::saved_block::SavedBlock;
+use crate::state::{
+    At, AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals,
+};
+use crate::usage::Usage;
+
+/// A [`State`] in a form that can be written. What follows from the pipeline is left out, and a branch holds only what
+/// differs from the line around it.
+///
+/// ```
+/// use orchestra_core::{Context, Machine, SavedState};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// # let pipeline = orchestra_core::SharedPipeline::from(pipeline);
+/// let machine = Machine::start(pipeline.clone(), Context::new(), 7, &mut Vec::new());
+/// let written = serde_json::to_string(&machine.saved())?;
+/// let read: SavedState = serde_json::from_str(&written)?;
+/// assert_eq!(&read.restore(&pipeline)?, machine.state());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedState {
+    pub(crate) main: SavedLine,
+    pub(crate) totals: SavedTotals,
+}
+
+/// A saved state that does not fit a pipeline.
+///
+/// ```
+/// use orchestra_core::{Context, Machine};
+/// # use orchestra_graph::{Source, load};
+/// # let of = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let long = of("digraph { a -> exit; start -> a }");
+/// let saved = Machine::start(long, Context::new(), 7, &mut Vec::new()).saved();
+/// let fault = saved.restore(&of("digraph { start -> exit }")).unwrap_err();
+/// assert_eq!(fault.to_string(), "the state names edge 1, but the pipeline has 1 edges");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedFault(String);
+
+impl std::fmt::Display for SavedFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SavedFault {}
+
+impl SavedFault {
+    pub(crate) fn new(told: impl Into<String>) -> SavedFault {
+        SavedFault(told.into())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedTotals {
+    finished: bool,
+    begun: u64,
+    restarts: u32,
+    reroutes: u32,
+    /// Edges that were taken, and how often.
+    pub(crate) taken: Vec<(u32, u32)>,
+    #[serde(rename = "elapsed_ns", with = "crate::nanos")]
+    elapsed: Duration,
+    seed: u64,
+    usage: Usage,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedLine {
+    pub(crate) phase: SavedPhase,
+    pub(crate) at: SavedAt,
+    /// The values of the main line; of a branch, those that may differ from the line around it, `null` for none.
+    pub(crate) context: SavedContext,
+    pub(crate) visits: Vec<(u32, u32)>,
+    pub(crate) outcomes: Vec<SavedOutcome>,
+    pub(crate) path: Vec<u32>,
+    pub(crate) last: SavedLast,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) last_failure: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) failing: Vec<(u32, u32, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) errors: Vec<(u32, u32, u32, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) retries: Vec<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) revisits: Vec<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) updates: Option<BTreeMap<String, Value>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SavedContext {
+    All(Context),
+    /// A list of one value, or of none: a value may itself be `null`.
+    Changed(BTreeMap<String, Vec<Value>>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SavedPhase {
+    Idle,
+    Running,
+    BackOff,
+    Asking,
+    Parallel(Box<SavedBlock>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedAt {
+    pub(crate) node: u32,
+    visit: u32,
+    attempt: u32,
+    index: u64,
+    #[serde(rename = "delay_ns", with = "crate::nanos")]
+    delay: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedOutcome(pub(crate) u32, Status, Option<String>);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedLast {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<u32>,
+    status: Status,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    preferred_label: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suggested_next_ids: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    failure_reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    failure_code: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    output: BTreeMap<String, Value>,
+}
+
+impl SavedState {
+    pub(crate) fn of(pipeline: &Pipeline, state: &State) -> SavedState {
+        let State { main, totals } = state;
+        let taken = totals.taken.iter().enumerate();
+        SavedState {
+            main: SavedLine::of(pipeline, main),
+            totals: SavedTotals {
+                finished: totals.finished,
+                begun: totals.begun,
+                restarts: totals.restarts,
+                reroutes: totals.reroutes,
+                taken: taken
+                    .filter(|(_, taken)| **taken > 0)
+                    .map(|(edge, taken)| (edge as u32, *taken))
+                    .collect(),
+                elapsed: totals.elapsed,
+                seed: totals.seed,
+                usage: totals.usage,
+            },
+        }
+    }
+
+    /// Whether the run has ended.
+    pub fn is_finished(&self) -> bool {
+        self.totals.finished
+    }
+
+    /// The state.
+    ///
+    /// # Errors
+    /// The state names what the pipeline does not have.
+    pub fn restore(self, pipeline: &Pipeline) -> Result<State, SavedFault> {
+        let SavedState { main, totals } = self;
+        let mut taken = vec![0; pipeline.edges.len()];
+        for (edge, times) in totals.taken {
+            match taken.get_mut(edge as usize) {
+                Some(place) => *place = times,
+                None => return Err(no_edge(pipeline, edge)),
+            }
+        }
+        Ok(State {
+            main: main.restore(pipeline, BranchPath::default(), None, totals.restarts)?,
+            totals: Totals {
+                finished: totals.finished,
+                begun: totals.begun,
+                restarts: totals.restarts,
+                reroutes: totals.reroutes,
+                taken,
+                elapsed: totals.elapsed,
+                seed: totals.seed,
+                usage: totals.usage,
+            },
+        })
+    }
+}
+
+pub(crate) fn no_node(pipeline: &Pipeline, node: u32) -> SavedFault {
+    let nodes = pipeline.nodes.len();
+    SavedFault(format!(
+        "the state names node {node}, but the pipeline has {nodes} nodes"
+    ))
+}
+
+pub(crate) fn no_edge(pipeline: &Pipeline, edge: u32) -> SavedFault {
+    let edges = pipeline.edges.len();
+    SavedFault(format!(
+        "the state names edge {edge}, but the pipeline has {edges} edges"
+    ))
+}
+
+/// The keys that the engine itself changes in the context of a branch, beside those that its stages set.
+fn own_keys(pipeline: &Pipeline, line: &Line) -> Vec<String> {
+    let engine = [
+        "current_node",
+        "error_history",
+        "last_stage",
+        "outcome",
+        "preferred_label",
+    ];
+    let counted = line.visits.own();
+    let counts = counted.map(|(node, _)| retry_count_key(pipeline.stage(node)));
+    let set = line.updates.iter().flat_map(BTreeMap::keys).cloned();
+    engine
+        .into_iter()
+        .map(str::to_owned)
+        .chain(counts)
+        .chain(set)
+        .collect()
+}
+
+fn pairs(counts: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
+    counts.iter().map(|(key, count)| (*key, *count)).collect()
+}
+
+impl SavedLine {
+    pub(crate) fn of(pipeline: &Pipeline, line: &Line) -> SavedLine {
+        let is_branch = !line.branch.is_empty();
+        let context = if is_branch {
+            let keys = own_keys(pipeline, line).into_iter();
+            SavedContext::Changed(
+                keys.map(|key| {
+                    let value = line.context.get(&key).cloned();
+                    (key, value.into_iter().collect())
+                })
+                .collect(),
+            )
+        } else {
+            SavedContext::All(line.context.clone())
+        };
+        let visits = match &line.visits {
+            Counts::All(counts) => {
+                let counts = counts.iter().enumerate();
+                let counts = counts.filter(|(_, count)| **count > 0);
+                counts.map(|(node, count)| (node as u32, *count)).collect()
+            }
+            Counts::Branch { own, .. } => own.clone(),
+        };
+        let last = &line.last;
+        SavedLine {
+            phase: match &line.phase {
+                Phase::Idle => SavedPhase::Idle,
+                Phase::Running => SavedPhase::Running,
+                Phase::BackOff => SavedPhase::BackOff,
+                Phase::Asking(_) => SavedPhase::Asking,
+                Phase::Parallel(block) => SavedPhase::Parallel(Box::new(SavedBlock::of(pipeline, block))),
+            },
+            at: SavedAt {
+                node: line.at.node.0,
+                visit: line.at.visit,
+                attempt: line.at.attempt,
+                index: line.at.index,
+                delay: line.at.delay,
+            },
+            context,
+            visits,
+            outcomes: line
+                .outcomes
+                .iter()
+                .map(|(node, outcome)| SavedOutcome(node.0, outcome.status.clone(), outcome.notes.clone()))
+                .collect(),
+            path: line.path.iter().map(|node| node.0).collect(),
+            last: SavedLast {
+                node: last.node.map(|node| node.0),
+                status: last.status.clone(),
+                preferred_label: last.preferred_label.clone(),
+                suggested_next_ids: last.suggested_next_ids.clone(),
+                failure_reason: last.failure_reason.clone(),
+                failure_code: last.failure_code.clone(),
+                output: last.output.clone(),
+            },
+            last_failure: line.last_failure.clone(),
+            failing: line
+                .failing
+                .iter()
+                .map(|failing| (failing.node.0, failing.count, failing.reason.clone()))
+                .collect(),
+            errors: line
+                .errors
+                .iter()
+                .map(|error| (error.node.0, error.visit, error.attempt, error.reason.clone()))
+                .collect(),
+            retries: pairs(&line.retries),
+            revisits: pairs(&line.revisits),
+            updates: line.updates.clone(),
+        }
+    }
+
+    /// The line; `around` is the context of the line that it is a branch of, with the visits that it began with.
+    pub(crate) fn restore(
+        self,
+        pipeline: &Pipeline,
+        branch: BranchPath,
+        around: Option<(&Context, Arc<[u32]>)>,
+        restarts: u32,
+    ) -> Result<Line, SavedFault> {
+        let nodes = pipeline.nodes.len();
+        let node = |node: u32| match (node as usize) < nodes {
+            true => Ok(NodeIndex(node)),
+            false => Err(no_node(pipeline, node)),
+        };
+        let context = match (self.context, &around) {
+            (SavedContext::All(context), None) => context,
+            (SavedContext::Changed(changed), Some((context, _))) => {
+                let mut context = Context::clone(context);
+                for (key, value) in changed {
+                    match value.into_iter().next() {
+                        Some(value) => context.set(key, value),
+                        None => {
+                            context.remove(&key);
+                        }
+                    }
+                }
+                context
+            }
+            _ => {
+                return Err(SavedFault::new(
+                    "the context of a branch stands where the run's should, or the reverse",
+                ));
+            }
+        };
+        let visits = match around {
+            None => {
+                let mut counts = vec![0; nodes];
+                for (at, count) in self.visits {
+                    counts[node(at)?.at()] = count;
+                }
+                Counts::All(counts)
+            }
+            Some((_, base)) => {
+                let mut own = self.visits;
+                own.sort_by_key(|(node, _)| *node);
+                own.iter().try_for_each(|(at, _)| node(*at).map(drop))?;
+                Counts::Branch { base, own }
+            }
+        };
+        let mut outcomes = match branch.is_empty() {
+            true => Outcomes::All(vec![None; nodes]),
+            false => Outcomes::Branch(Vec::new()),
+        };
+        for SavedOutcome(at, status, notes) in self.outcomes {
+            outcomes.set(node(at)?, NodeOutcome { status, notes });
+        }
+        let last = self.last;
+        let mut line = Line {
+            phase: Phase::Idle,
+            branch,
+            context,
+            visits,
+            outcomes,
+            path: self.path.into_iter().map(node).collect::<Result<_, _>>()?,
+            last: Last {
+                node: last.node.map(node).transpose()?,
+                status: last.status,
+                preferred_label: last.preferred_label,
+                suggested_next_ids: last.suggested_next_ids,
+                failure_reason: last.failure_reason,
+                failure_code: last.failure_code,
+                output: last.output,
+            },
+            last_failure: self.last_failure,
+            failing: self
+                .failing
+                .into_iter()
+                .map(|(at, count, reason)| {
+                    let node = node(at)?;
+                    Ok(Failing { node, reason, count })
+                })
+                .collect::<Result<_, _>>()?,
+            errors: self
+                .errors
+                .into_iter()
+                .map(|(at, visit, attempt, reason)| {
+                    let node = node(at)?;
+                    Ok(AttemptError {
+                        node,
+                        visit,
+                        attempt,
+                        reason,
+                    })
+                })
+                .collect::<Result<_, _>>()?,
+            retries: self.retries.into_iter().collect(),
+            revisits: self.revisits.into_iter().collect(),
+            at: At {
+                node: node(self.at.node)?,
+                visit: self.at.visit,
+                attempt: self.at.attempt,
+                index: self.at.index,
+                delay: self.at.delay,
+            },
+            updates: self.updates,
+        };
+        line.phase = match self.phase {
+            SavedPhase::Idle => Phase::Idle,
+            SavedPhase::Running => Phase::Running,
+            SavedPhase::BackOff => Phase::BackOff,
+            SavedPhase::Asking => {
+                let name = line.id(restarts).name(pipeline);
+                Phase::Asking(Box::new(Question::of_gate(pipeline, line.at.node, name)))
+            }
+            SavedPhase::Parallel(block) => {
+                Phase::Parallel(Box::new(block.restore(pipeline, &line, restarts)?))
+            }
+        };
+        Ok(line)
+    }
+}

@@ -1,0 +1,77 @@
+//! What the journal holds: the events of the machine, in order, and who wrote them (rules D1, D5).
+
+use orchestra_core::{EffectId, Event, SavedState, Usage};
+use serde::{Deserialize, Serialize};
+
+use crate::deadline::Began;
+use crate::store::PinnedPipeline;
+
+/// A record of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// Which owner wrote it.
+    pub(crate) epoch: u64,
+    /// When: the milliseconds since 1970 began.
+    pub(crate) at: u64,
+    /// When: the microseconds of the clock that goes on while the machine sleeps.
+    pub(crate) real: u64,
+    /// How many events were told before.
+    pub(crate) events: u64,
+    /// How many changes the artifacts had seen, as far as this owner knew: a replay goes back to them (rule D4).
+    #[serde(default)]
+    pub(crate) artifacts: u64,
+    pub(crate) entry: Entry,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Entry {
+    /// The run begins; what it is stands in the manifest.
+    Begin {
+        run: String,
+        protocol: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot: Option<String>,
+    },
+    /// Another process goes on with it.
+    Resume {
+        engine: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot: Option<String>,
+    },
+    /// Something happened to the run.
+    Happened(Happened),
+    /// The pipeline was changed, and that was accepted (rule D6); this is what it was before.
+    Changed {
+        pipeline: Box<PinnedPipeline>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        children: Vec<PinnedPipeline>,
+        /// Where the run stands in the changed pipeline.
+        kept: Box<Kept>,
+    },
+}
+
+/// An event, with what belongs to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Happened {
+    /// The nanoseconds that the run was going.
+    pub(crate) elapsed: u64,
+    pub(crate) event: Event,
+    /// What the attempt used that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<Usage>,
+}
+
+/// All that a run needs to go on, as a checkpoint holds it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) machine: SavedState,
+    /// The waits that are under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) timers: Vec<(EffectId, Began)>,
+    /// How often each node was simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) turns: Vec<(u32, usize)>,
+    /// The nanoseconds that the run was going.
+    pub(crate) elapsed: u64,
+}

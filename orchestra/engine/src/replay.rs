@@ -1,0 +1,258 @@
+//! Runs that begin where another run once was (rule D4).
+
+use std::fmt;
+use std::fs;
+use std::future::{Future, IntoFuture};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+
+use orchestra_core::State;
+use orchestra_graph::{NodeIndex, Pipeline};
+
+use crate::error::StartError;
+use crate::handle::RunHandle;
+use crate::id::RunId;
+use crate::records::{Entry, Record};
+use crate::resume::ResumeBuilder;
+use crate::store::{
+    FolderStore, Manifest, ReplayedFrom, RunFolder, RunStore, StoreError, checkpoint_name, checkpoint_number,
+};
+
+/// What of a stage's folder is not of its latest visit.
+const ASIDE: [&str; 2] = ["visits", "branches"];
+
+/// A run that is about to begin where another run once was; await it.
+///
+/// The other run stays as it is. The new one has a folder of its own, with the files of the stages that had ended.
+///
+/// ```
+/// use orchestra_engine::{Engine, SimulationBackend};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let text = "digraph { start -> draft -> exit; draft [prompt=Draft] }";
+/// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder()
+///     .backend(SimulationBackend)
+///     .runs_dir(place.path())
+///     .build()?;
+/// let first = engine.start_loaded(load(), ()).await?.wait().await?;
+/// let folder = first.run_dir.expect("it is kept");
+/// // Before anything had ended:
+/// let again = engine.replay_loaded(&folder, "cp_000000", load(), ()).await?.wait().await?;
+/// assert_eq!(again.path, ["start", "draft", "exit"]);
+/// assert_ne!(again.run_id, first.run_id);
+/// # Ok(()) }
+/// ```
+#[must_use = "a run begins when this is awaited"]
+pub struct ReplayBuilder {
+    resume: ResumeBuilder,
+    checkpoint: String,
+    run_id: Option<String>,
+    run_dir: Option<PathBuf>,
+}
+
+impl ReplayBuilder {
+    pub(crate) fn new(resume: ResumeBuilder, checkpoint: String) -> ReplayBuilder {
+        ReplayBuilder {
+            resume,
+            checkpoint,
+            run_id: None,
+            run_dir: None,
+        }
+    }
+
+    /// The name of the new run; without one it is made of the time.
+    pub fn run_id(mut self, id: impl Into<String>) -> ReplayBuilder {
+        self.run_id = Some(id.into());
+        self
+    }
+
+    /// Keeps the new run in exactly this folder, which must be new or empty; without it, beside that of the other run.
+    pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> ReplayBuilder {
+        self.run_dir = Some(folder.into());
+        self
+    }
+
+    /// What is said of how the new run goes on, such as that [changes](ResumeBuilder::accept_changes) are accepted.
+    pub fn going_on(mut self, change: impl FnOnce(ResumeBuilder) -> ResumeBuilder) -> ReplayBuilder {
+        self.resume = change(self.resume);
+        self
+    }
+
+    async fn replay(self) -> Result<RunHandle, StartError> {
+        let ReplayBuilder {
+            mut resume,
+            checkpoint,
+            run_id,
+            run_dir,
+        } = self;
+        let settings = resume.settings.clone();
+        let from = resume.folder.clone();
+        let now = settings.clock.now();
+        let id = match run_id {
+            Some(id) => RunId::new(id)?,
+            None => RunId::generate(now),
+        };
+        let beside = || from.parent().map_or_else(PathBuf::new, Path::to_owned).join(&*id);
+        let to = run_dir.unwrap_or_else(beside);
+        let (source, target) = (from.clone(), to.clone());
+        let forked = tokio::task::spawn_blocking(move || {
+            let view = RunFolder::open(&source)?;
+            let Fork {
+                mut manifest,
+                records,
+            } = fork(&view, &checkpoint)?;
+            manifest.run = id.to_string();
+            manifest.started = now;
+            let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
+            store.manifest(&manifest)?;
+            for record in &records {
+                store.append(record)?;
+            }
+            store.close()
+        });
+        let made = forked.await;
+        made.unwrap_or_else(|error| Err(StoreError::io("make", &to, std::io::Error::other(error))))?;
+        resume.folder = to;
+        resume.copied_from = Some(from);
+        resume.resume().await
+    }
+}
+
+impl IntoFuture for ReplayBuilder {
+    type Output = Result<RunHandle, StartError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.replay())
+    }
+}
+
+impl fmt::Debug for ReplayBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplayBuilder")
+            .field("resume", &self.resume)
+            .field("checkpoint", &self.checkpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The beginning of another run, up to a checkpoint.
+struct Fork {
+    manifest: Manifest,
+    records: Vec<Vec<u8>>,
+}
+
+fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
+    let mut manifest = view.manifest().clone();
+    let records = view.raw_records()?;
+    let last = records.len().saturating_sub(1) as u64;
+    let unknown = || StoreError::NoCheckpoint {
+        path: view.path().to_owned(),
+        name: checkpoint.to_owned(),
+        last: checkpoint_name(last),
+    };
+    let number = checkpoint_number(checkpoint).ok_or_else(unknown)?;
+    if records.is_empty() || number > last {
+        return Err(unknown());
+    }
+    let (kept, behind) = records.split_at(number as usize + 1);
+    // The pipeline was changed later: at the checkpoint it was what it was before the change.
+    for record in behind {
+        if let Ok(Record {
+            entry: Entry::Changed {
+                pipeline, children, ..
+            },
+            ..
+        }) = serde_json::from_slice(record)
+        {
+            (manifest.pipeline, manifest.children) = (*pipeline, children);
+            break;
+        }
+    }
+    manifest.replayed_from = Some(ReplayedFrom {
+        run: manifest.run.clone(),
+        checkpoint: checkpoint_name(number),
+    });
+    let records = kept.to_vec();
+    Ok(Fork { manifest, records })
+}
+
+/// Copies what stages that had ended left in the folder of another run, and its artifacts.
+pub(crate) fn copy_stages(
+    from: &Path,
+    to: &Path,
+    pipeline: &Pipeline,
+    state: &State,
+    in_flight: &[NodeIndex],
+) -> Result<(), StoreError> {
+    let restarts = state.totals.restarts;
+    let base = |root: &Path, restart: u32| match restart {
+        0 => root.to_owned(),
+        restart => root.join(format!("restart-{restart}")),
+    };
+    copy_folder(&from.join("artifacts"), &to.join("artifacts"), &[])?;
+    for row in pipeline.nodes.iter() {
+        for restart in 0..restarts {
+            copy_folder(
+                &base(from, restart).join(&*row.id),
+                &base(to, restart).join(&*row.id),
+                &[],
+            )?;
+        }
+    }
+    let (from, to) = (base(from, restarts), base(to, restarts));
+    let mut state = state.clone();
+    state.flush();
+    for (at, row) in pipeline.nodes.iter().enumerate() {
+        let node = NodeIndex(at as u32);
+        let visits = state.main.visits.get(node);
+        if visits == 0 {
+            continue;
+        }
+        let (from, to) = (from.join(&*row.id), to.join(&*row.id));
+        copy_folder(&from.join("branches"), &to.join("branches"), &[])?;
+        for visit in 1..visits {
+            let visit = format!("visits/{visit}");
+            copy_folder(&from.join(&visit), &to.join(&visit), &[])?;
+        }
+        if in_flight.contains(&node) {
+            continue;
+        }
+        let aside = from.join(format!("visits/{visits}"));
+        match aside.is_dir() {
+            true => copy_folder(&aside, &to, &[])?,
+            false => copy_folder(&from, &to, &ASIDE)?,
+        }
+    }
+    Ok(())
+}
+
+/// Copies plain files and folders; what is not there is not copied, and links are not followed.
+fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), StoreError> {
+    match fs::symlink_metadata(from) {
+        Ok(found) if found.is_dir() => {}
+        _ => return Ok(()),
+    }
+    fs::create_dir_all(to).map_err(|error| StoreError::io("make", to, error))?;
+    let entries = fs::read_dir(from).map_err(|error| StoreError::io("read", from, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| StoreError::io("read", from, error))?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if without.iter().any(|other| name == *other) {
+            continue;
+        }
+        let kind = entry
+            .file_type()
+            .map_err(|error| StoreError::io("read", &path, error))?;
+        if kind.is_dir() {
+            copy_folder(&path, &to.join(&name), &[])?;
+        } else if kind.is_file() {
+            let target = to.join(&name);
+            fs::copy(&path, &target).map_err(|error| StoreError::io("copy", &path, error))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,403 @@
+//! Runs that were begun before: gone on with from where they are (Attractor 5.3, rules D1, D5, D6).
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::{Budget, Machine, RunFailure, SharedPipeline};
+use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
+use serde_json::value::RawValue;
+use tracing::Instrument;
+
+use crate::driver::{Driver, Limits};
+use crate::engine::Settings;
+use crate::error::{Changed, Over, StartError};
+use crate::handle::RunHandle;
+use crate::id::RunId;
+use crate::keeping::{Keeping, nanos};
+use crate::pinned::{pin, pinned};
+use crate::records::{Entry, Kept, Record};
+use crate::replay::copy_stages;
+use crate::resolve::resolve;
+use crate::run::{Origin, Run};
+use crate::store::{Manifest, Opened, PinnedPipeline, RunStore, StoreError};
+use crate::take_up::TakenUp;
+
+/// A run that is about to go on from where it is; await it.
+///
+/// What is recorded as done is not done again. A stage that was in flight runs again, with the same
+/// [attempt key](crate::StageContext::attempt_key), and is told so. A wait goes on with what is left of it.
+///
+/// ```
+/// use orchestra_engine::{Answer, Engine, RunStatus};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("run");
+/// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship] }"#;
+/// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().build()?;
+/// let run = engine.start_loaded(load(), ()).run_dir(&folder).await?;
+/// run.pause("the shop closes");
+/// assert_eq!(run.wait().await?.status, RunStatus::Paused);
+///
+/// // Later, perhaps in another process:
+/// let run = engine.resume_loaded(&folder, load(), ()).await?;
+/// # while run.questions().is_empty() { tokio::task::yield_now().await }
+/// run.answer("ask", Answer::choice("Ship"))?;
+/// assert_eq!(run.wait().await?.path, ["start", "ask", "exit"]);
+/// # Ok(()) }
+/// ```
+#[must_use = "a run goes on when this is awaited"]
+pub struct ResumeBuilder {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) folder: PathBuf,
+    pub(crate) pipeline: SharedPipeline,
+    pub(crate) origin: Origin,
+    pub(crate) limits: Limits,
+    pub(crate) accept: bool,
+    pub(crate) take_over: bool,
+    pub(crate) transforms: Vec<Arc<dyn Transform>>,
+    /// Whether a run that is over is no error: its result is given again.
+    pub(crate) may_be_over: bool,
+    /// The run whose stages' files are wanted, where it is another one.
+    pub(crate) copied_from: Option<PathBuf>,
+}
+
+impl ResumeBuilder {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        folder: PathBuf,
+        pipeline: SharedPipeline,
+        origin: Origin,
+    ) -> ResumeBuilder {
+        ResumeBuilder {
+            settings,
+            folder,
+            pipeline,
+            origin,
+            limits: Limits::default(),
+            accept: false,
+            take_over: false,
+            transforms: Vec::new(),
+            may_be_over: false,
+            copied_from: None,
+        }
+    }
+
+    /// Goes on although the pipeline was changed, if the places where the run stands are there still (rule D6).
+    pub fn accept_changes(mut self) -> ResumeBuilder {
+        self.accept = true;
+        self
+    }
+
+    /// Takes the run from an owner that hangs; should it come back, it can write nothing more (rule D5).
+    pub fn take_over(mut self) -> ResumeBuilder {
+        self.take_over = true;
+        self
+    }
+
+    /// Stops the run when it has been going longer, the time in other processes included.
+    pub fn max_time(mut self, limit: Duration) -> ResumeBuilder {
+        self.limits.time = Some(limit);
+        self
+    }
+
+    /// Stops the run when it has used more, in other processes included.
+    pub fn budget(mut self, budget: Budget) -> ResumeBuilder {
+        self.limits.budget = budget;
+        self
+    }
+
+    /// The transforms with which the pipeline was loaded: the text that the run was begun with is loaded in the same
+    /// way, to be compared.
+    pub fn transforms(mut self, transforms: impl IntoIterator<Item = Arc<dyn Transform>>) -> ResumeBuilder {
+        self.transforms.extend(transforms);
+        self
+    }
+
+    pub(crate) async fn resume(self) -> Result<RunHandle, StartError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let ResumeBuilder {
+            settings,
+            folder,
+            pipeline,
+            mut origin,
+            limits,
+            accept,
+            take_over,
+            transforms,
+            may_be_over,
+            copied_from,
+        } = self;
+        let handlers = resolve(&settings, &pipeline, &origin)?;
+        let opened = settings.open_run(&folder, take_over).await?;
+        let task = TakeUp {
+            settings: settings.clone(),
+            pipeline,
+            limits,
+            accept,
+            transforms,
+            copied_from,
+        };
+        let simulated = settings.script.is_some();
+        if opened.manifest.simulated != simulated {
+            return Err(StartError::Simulated {
+                run: opened.manifest.run,
+                simulated: !simulated,
+            });
+        }
+        origin.seed = opened.manifest.seed;
+        // A long journal takes some milliseconds, in which others may go on.
+        let taken = tokio::task::spawn_blocking(move || task.take_up(opened, origin)).await;
+        let driver = taken.unwrap_or_else(|error| {
+            Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
+        })?;
+        if let Some(ended) = driver
+            .taken_up
+            .as_ref()
+            .and_then(|taken_up| taken_up.ended.as_ref())
+            && !may_be_over
+        {
+            return Err(StartError::Over(Box::new(Over {
+                run: driver.run.id.to_string(),
+                failure: ended.clone(),
+            })));
+        }
+        let run = driver.run.clone();
+        let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
+        let task = runtime.spawn(driver.drive(handlers).instrument(span));
+        Ok(RunHandle::new(run, task))
+    }
+}
+
+impl IntoFuture for ResumeBuilder {
+    type Output = Result<RunHandle, StartError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.resume())
+    }
+}
+
+impl fmt::Debug for ResumeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResumeBuilder")
+            .field("folder", &self.folder)
+            .field("pipeline", &self.pipeline.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A run folder on its way to a driver.
+struct TakeUp {
+    settings: Arc<Settings>,
+    pipeline: SharedPipeline,
+    limits: Limits,
+    accept: bool,
+    transforms: Vec<Arc<dyn Transform>>,
+    copied_from: Option<PathBuf>,
+}
+
+/// A run folder, read.
+struct Read {
+    store: Arc<dyn RunStore>,
+    manifest: Manifest,
+    /// The state before the records; `None` for the beginning of the run.
+    base: Option<Kept>,
+    /// How the run had ended in that state.
+    failure: Option<RunFailure>,
+    records: Vec<(u64, Record)>,
+    /// The number of the last record before these.
+    told: u64,
+    repaired: Vec<String>,
+    events: u64,
+    /// How many changes the artifacts had seen.
+    artifacts: u64,
+    epoch: u64,
+}
+
+impl TakeUp {
+    fn take_up(self, opened: Opened, origin: Origin) -> Result<Box<Driver>, StartError> {
+        let mut read = read(opened)?;
+        if PinnedPipeline::of(&self.pipeline).hash == read.manifest.pipeline.hash {
+            return self.driver(self.pipeline.clone(), &read, origin);
+        }
+        let Manifest {
+            pipeline, children, ..
+        } = &read.manifest;
+        let old = pinned(pipeline, children, &self.transforms);
+        let (true, Some(old)) = (self.accept, &old) else {
+            let difference = old.map(|old| Difference::between(&old, &self.pipeline));
+            return Err(StartError::Changed(Box::new(Changed {
+                run: read.manifest.run,
+                difference,
+            })));
+        };
+        // Told with the pipeline that it was begun with, the state is carried over to the new one.
+        let before = self.driver(old.clone(), &read, Origin::default())?;
+        let Some(keeping) = before.keeping.as_deref() else {
+            return Ok(before);
+        };
+        let mapping = Mapping::between(old, &self.pipeline);
+        let machine = before.machine.saved();
+        let machine = machine
+            .carry_over(old, &self.pipeline, &mapping)
+            .map_err(|fault| StartError::Moved {
+                run: read.manifest.run.clone(),
+                reason: fault.to_string(),
+            })?;
+        let kept = Kept {
+            machine,
+            timers: keeping.timers_over(&mapping),
+            turns: keeping.turns_over(&mapping),
+            elapsed: nanos(before.before),
+        };
+        read.told = keeping.told;
+        read.failure = before
+            .taken_up
+            .as_ref()
+            .and_then(|taken_up| taken_up.ended.clone())
+            .flatten();
+        read.events = before.run.sink.told();
+        drop(before);
+        let (pipeline, children) = pin(&self.pipeline);
+        let entry = Entry::Changed {
+            pipeline: Box::new(std::mem::replace(&mut read.manifest.pipeline, pipeline)),
+            children: std::mem::replace(&mut read.manifest.children, children),
+            kept: Box::new(kept),
+        };
+        if let Entry::Changed { kept, .. } = &entry {
+            read.base = Some(Kept::clone(kept));
+        }
+        read.records.clear();
+        let mut driver = self.driver(self.pipeline.clone(), &read, origin)?;
+        if let Some(keeping) = &mut driver.keeping {
+            keeping.told = keeping.append(&driver.run, &entry)?;
+        }
+        read.store.manifest(&read.manifest)?;
+        Ok(driver)
+    }
+
+    /// A driver that stands where the records end.
+    fn driver(
+        &self,
+        pipeline: SharedPipeline,
+        read: &Read,
+        origin: Origin,
+    ) -> Result<Box<Driver>, StartError> {
+        let manifest = &read.manifest;
+        let seed = manifest.seed;
+        let machine = match &read.base {
+            Some(kept) => {
+                let state = kept.machine.clone().restore(&pipeline);
+                let state = state.map_err(|fault| StoreError::damaged_state(read.store.folder(), &fault))?;
+                Machine::resume(pipeline.clone(), state)
+            }
+            None => Machine::prepare(pipeline.clone(), manifest.params.clone(), seed),
+        };
+        let id = RunId::new(manifest.run.clone())?;
+        let run = Arc::new(Run::new(
+            pipeline,
+            id,
+            self.settings.clone(),
+            Some(read.store.clone()),
+            origin,
+            read.events,
+        ));
+        let mut driver = Driver::new(run.clone(), machine, self.limits);
+        let mut keeping = Keeping::new(read.store.clone(), read.epoch);
+        keeping.told = read.told;
+        let mut taken_up = TakenUp {
+            epoch: read.epoch,
+            repaired: read.repaired.clone(),
+            replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
+            ..TakenUp::default()
+        };
+        if let Some(kept) = &read.base {
+            keeping.timers = kept.timers.clone();
+            keeping.turns = kept.turns.clone();
+            driver.before = Duration::from_nanos(kept.elapsed);
+            taken_up.ended = kept.machine.is_finished().then(|| read.failure.clone());
+            taken_up.begun = true;
+        }
+        driver.keeping = Some(Box::new(keeping));
+        driver.taken_up = Some(Box::new(taken_up));
+        driver.replay(&read.records, read.events)?;
+        if let Some(keeping) = &driver.keeping {
+            run.simulated_before(&keeping.turns);
+        }
+        let restarts = driver.machine.state().totals.restarts;
+        read.store.resumed(restarts)?;
+        if let Some(from) = &self.copied_from {
+            let pending = driver.machine.pending();
+            let in_flight: Vec<NodeIndex> = pending.iter().map(|id| id.node).collect();
+            copy_stages(
+                from,
+                read.store.folder(),
+                &driver.run.pipeline,
+                driver.machine.state(),
+                &in_flight,
+            )?;
+            let artifacts = run
+                .artifacts()
+                .and_then(|artifacts| artifacts.rewind(read.artifacts));
+            artifacts.map_err(StoreError::from)?;
+        }
+        Ok(driver)
+    }
+}
+
+/// Reads what a run folder holds.
+fn read(opened: Opened) -> Result<Read, StartError> {
+    let Opened {
+        store,
+        manifest,
+        checkpoint,
+        records: scan,
+        repaired,
+        events,
+        epoch,
+    } = opened;
+    let path = store.folder().to_owned();
+    let mut read = Read {
+        store: Arc::new(store),
+        manifest,
+        base: None,
+        failure: None,
+        records: Vec::with_capacity(scan.records.len()),
+        told: 0,
+        repaired,
+        events,
+        artifacts: 0,
+        epoch,
+    };
+    let mut first = 0;
+    if let Some(checkpoint) = checkpoint {
+        first = checkpoint.journal.records;
+        read.told = first.saturating_sub(1);
+        read.failure = checkpoint.failure;
+        let state = checkpoint.state.as_deref().map_or("null", RawValue::get);
+        let kept = serde_json::from_str(state);
+        read.base = Some(kept.map_err(|error| StoreError::damaged_state(&path, &error))?);
+    }
+    for (number, record) in (first..).zip(scan.iter()) {
+        let record: Record = serde_json::from_slice(record)
+            .map_err(|error| StoreError::damaged_record(&path, number, &error))?;
+        read.artifacts = read.artifacts.max(record.artifacts);
+        // The state that was carried over to a changed pipeline takes the place of all that was before.
+        if let Entry::Changed { kept, .. } = record.entry {
+            read.records.clear();
+            read.base = Some(*kept);
+            read.failure = None;
+            read.told = number;
+            continue;
+        }
+        read.records.push((number, record));
+    }
+    Ok(read)
+}

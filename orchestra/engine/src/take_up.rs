@@ -1,0 +1,193 @@
+//! A run that another process began: its journal is told to the machine again (rules D1, D4).
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use orchestra_core::{Effect, EffectId, Event, RunFailure};
+
+use crate::clock::Timestamp;
+use crate::deadline::Began;
+use crate::driver::Driver;
+use crate::event::EventKind;
+use crate::keeping::Noted;
+use crate::records::{Entry, Happened, Record};
+use crate::store::StoreError;
+
+/// What a run was taken up with.
+#[derive(Default)]
+pub(crate) struct TakenUp {
+    pub(crate) epoch: u64,
+    /// What was found damaged and mended, in words.
+    pub(crate) repaired: Vec<String>,
+    /// The run whose checkpoint it goes on from, where that is another one.
+    pub(crate) replayed_from: Option<String>,
+    /// Whether the machine was told to begin.
+    pub(crate) begun: bool,
+    /// How the run ended, where it had.
+    pub(crate) ended: Option<Option<RunFailure>>,
+    /// The stages that were in flight.
+    pub(crate) repeats: HashSet<EffectId>,
+    /// Which events the machine causes again, and how many are written already.
+    pub(crate) retelling: Option<Retelling>,
+}
+
+pub(crate) struct Retelling {
+    next: u64,
+    known: u64,
+}
+
+impl Driver {
+    /// Tells the machine what the journal holds behind the state that it has. Events that were lost are told anew.
+    pub(crate) fn replay(&mut self, records: &[(u64, Record)], known: u64) -> Result<(), StoreError> {
+        let mut boot = None;
+        for (at, (number, record)) in records.iter().enumerate() {
+            // What the next record does not count was told; the rest may have been lost.
+            let lost = records.get(at + 1).is_none_or(|(_, next)| next.events > known);
+            self.machine.observe(lost);
+            self.now = Timestamp::from_millis(record.at);
+            if let Some(taken_up) = &mut self.taken_up {
+                let next = record.events;
+                taken_up.retelling = Some(Retelling { next, known });
+            }
+            match &record.entry {
+                Entry::Begin { boot: of, .. } => {
+                    boot.clone_from(of);
+                    let pipeline = &self.run.pipeline;
+                    let (name, goal) = (pipeline.name.to_string(), pipeline.goal().to_owned());
+                    self.emit(EventKind::PipelineStarted { name, goal });
+                    self.machine.begin(&mut self.effects);
+                    if let Some(taken_up) = &mut self.taken_up {
+                        taken_up.begun = true;
+                    }
+                }
+                Entry::Resume { boot: of, .. } => boot.clone_from(of),
+                Entry::Changed { .. } => {}
+                Entry::Happened(happened) => {
+                    self.elapsed = Duration::from_nanos(happened.elapsed);
+                    self.before = self.elapsed;
+                    self.count_turn(&happened.event);
+                    if let (Event::TimerFired { id }, Some(keeping)) = (&happened.event, &mut self.keeping) {
+                        keeping.timer_over(id);
+                    }
+                    self.tell_machine(happened.event.clone(), happened.usage, self.elapsed);
+                }
+            }
+            if let Some(keeping) = &mut self.keeping {
+                keeping.told = *number;
+            }
+            let began = Began::of(self.now, record.real, boot.clone());
+            self.retell(&began)?;
+        }
+        if let Some(taken_up) = &mut self.taken_up {
+            taken_up.retelling = None;
+        }
+        self.forget_pause();
+        Ok(())
+    }
+
+    /// Tells what was lost, and keeps in mind which waits began.
+    fn retell(&mut self, began: &Began) -> Result<(), StoreError> {
+        let mut effects = std::mem::take(&mut self.effects);
+        let last_ended = self.last_ended(&effects);
+        for (at, effect) in effects.drain(..).enumerate() {
+            match effect {
+                Effect::Observe(observation) => self.tell_one(observation, last_ended == Some(at))?,
+                Effect::StartTimer { id, .. } => {
+                    if let Some(keeping) = &mut self.keeping {
+                        keeping.timer_began(&id, began.clone());
+                    }
+                }
+                Effect::CancelEffect { id } => {
+                    if let Some(keeping) = &mut self.keeping {
+                        keeping.timer_over(&id);
+                    }
+                }
+                Effect::Finish { failure } => {
+                    if let Some(taken_up) = &mut self.taken_up {
+                        taken_up.ended = Some(failure);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.effects = effects;
+        Ok(())
+    }
+
+    /// Goes on: what was in flight is begun again.
+    pub(crate) fn go_on(&mut self) -> Result<(), StoreError> {
+        let repeated = self.machine.pending().into_iter().collect();
+        let Some(taken_up) = &mut self.taken_up else {
+            return Ok(());
+        };
+        taken_up.repeats = repeated;
+        let (epoch, repaired) = (taken_up.epoch, std::mem::take(&mut taken_up.repaired));
+        let replayed_from = taken_up.replayed_from.take();
+        let mut checkpoint = String::new();
+        if let Some(keeping) = &mut self.keeping {
+            checkpoint = keeping.checkpoint();
+            keeping.resume(&self.run)?;
+        }
+        self.emit(EventKind::PipelineResumed {
+            checkpoint,
+            epoch,
+            repaired,
+            replayed_from,
+        });
+        self.machine.reissue(&mut self.effects);
+        self.tell_all()?;
+        self.heed_budget();
+        Ok(())
+    }
+
+    /// Whether an attempt was in flight when the run stopped, and is made again.
+    pub(crate) fn repeats(&self, id: &EffectId) -> bool {
+        let taken_up = self.taken_up.as_ref();
+        taken_up.is_some_and(|taken_up| taken_up.retelling.is_none() && taken_up.repeats.contains(id))
+    }
+
+    /// Counts an event that the machine causes; says whether it was told before.
+    pub(crate) fn was_told(&mut self) -> bool {
+        let taken_up = self.taken_up.as_mut();
+        let Some(retelling) = taken_up.and_then(|taken_up| taken_up.retelling.as_mut()) else {
+            return false;
+        };
+        retelling.next += 1;
+        retelling.next <= retelling.known
+    }
+
+    /// Whether what the machine tells now was told before.
+    pub(crate) fn is_known(&self) -> bool {
+        let taken_up = self.taken_up.as_ref();
+        let retelling = taken_up.and_then(|taken_up| taken_up.retelling.as_ref());
+        retelling.is_some_and(|retelling| retelling.next < retelling.known)
+    }
+
+    /// Tells the machine what is durable.
+    pub(crate) fn tell_noted(&mut self, noted: Noted) {
+        let Happened {
+            elapsed,
+            event,
+            usage,
+        } = noted.happened;
+        self.count_turn(&event);
+        self.tell_machine(event, usage, Duration::from_nanos(elapsed));
+    }
+
+    /// Counts a turn of a node's script that is over.
+    fn count_turn(&mut self, event: &Event) {
+        if self.run.settings.script.is_none() {
+            return;
+        }
+        let asked = |id: &EffectId| self.machine.questions().iter().any(|(open, _)| open == id);
+        let node = match event {
+            Event::NodeFinished { id, .. } => id.node,
+            // The time-out of a question, and not the wait before it is put again.
+            Event::Answered { id, .. } | Event::TimerFired { id } if asked(id) => id.node,
+            _ => return,
+        };
+        if let Some(keeping) = &mut self.keeping {
+            keeping.count_turn(node);
+        }
+    }
+}

@@ -1,0 +1,564 @@
+//! What changed from one pipeline to another, for a person who would resume a run under it (rule D6).
+
+use std::collections::{HashMap, HashSet};
+
+use super::content::{Content, Entry};
+use super::mapping::Mapping;
+use super::merge::{Step, merged};
+use super::{Pipeline, Rows};
+use crate::model::{EdgeIndex, NodeIndex};
+use crate::value::Value;
+
+/// What changed from one pipeline to another (rule D6). It is empty exactly where their
+/// [canonical](Pipeline::canonical) texts are equal.
+///
+/// It is shown as the change of a file is; `{:.20}` shows at most twenty changes and counts the others.
+///
+/// ```
+/// use orchestra_graph::{Difference, Source, load};
+/// let pipeline = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let old = pipeline("digraph { goal=Ship; start -> build -> exit; build [prompt=Build] }");
+/// let new = pipeline("digraph { goal=Ship; start -> build -> exit; build [prompt=\"Build it\", timeout=15m] }");
+/// let difference = Difference::between(&old, &new);
+/// assert_eq!(difference.to_string(), "~ node build (codergen)\n    prompt: \"Build\" -> \"Build it\"\n    + timeout: 15m\n");
+/// assert!(Difference::between(&old, &old).is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "schema", rename = "orchestra.difference/1"))]
+pub struct Difference {
+    /// The changes of the pipeline itself: of the graph, of nodes and of edges, each in the order of the files.
+    pub changes: Vec<Change>,
+    /// Those of the pipelines that its stages run, and that these run in turn.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub children: Vec<ChildDifference>,
+}
+
+/// What changed in a pipeline that a stage runs.
+///
+/// ```
+/// use orchestra_graph::{Difference, LoadOptions, Pipeline, Source, load};
+/// fn pipeline(of_child: &str) -> Pipeline {
+///     let child = |_: &str, _: u64| Ok(format!("digraph {{ start -> w -> exit; w [prompt={of_child}] }}").into_bytes());
+///     let text = r#"digraph { start -> lint -> exit; lint [shape=folder, subpipeline.file="lint.dot"] }"#;
+///     let options = LoadOptions { children: Some(&child), ..LoadOptions::default() };
+///     load(Source::new("a.dot", text), &options).pipeline().expect("sound")
+/// }
+/// let difference = Difference::between(&pipeline("Read"), &pipeline("Write"));
+/// assert!(difference.changes.is_empty());
+/// assert_eq!((&*difference.children[0].file, difference.children[0].changes.len()), ("lint.dot", 1));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ChildDifference {
+    /// Its file as the new parent writes it.
+    pub file: String,
+    /// The changes.
+    pub changes: Vec<Change>,
+}
+
+/// One change.
+///
+/// ```
+/// use orchestra_graph::{Difference, Source, Subject, What, load};
+/// let pipeline = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let old = pipeline("digraph { start -> ship -> exit; ship [prompt=Ship] }");
+/// let new = pipeline("digraph { start -> ship -> exit; ship [shape=hexagon, prompt=Ship] }");
+/// let change = &Difference::between(&old, &new).changes[0];
+/// assert_eq!(change.what, What::Reshaped, "a stage became a human gate");
+/// assert_eq!(change.subject, Subject::Node { id: "ship".into(), kind: "wait.human".into() });
+/// assert_eq!(change.attributes[0].name, "kind");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Change {
+    /// What sort of change it is.
+    pub what: What,
+    /// What changed.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub subject: Subject,
+    /// What it says now, and what it said. All of it for something added or removed.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub attributes: Vec<AttributeChange>,
+    /// For an added node the removed one, for a removed node the added one, that says and is tied to the same: perhaps
+    /// the node has a new name. A run does not follow it there.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub renamed: Option<String>,
+}
+
+/// What sort of change something saw; what a run makes of it depends on where it stands.
+///
+/// ```
+/// use orchestra_graph::{Difference, Source, What, load};
+/// let pipeline = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let old = pipeline("digraph { start -> a -> exit; a [label=A] }");
+/// let new = pipeline("digraph { start -> a -> b -> exit; a [label=A]; b [label=B] }");
+/// let difference = Difference::between(&old, &new);
+/// let sorts: Vec<What> = difference.changes.iter().map(|change| change.what).collect();
+/// assert_eq!(sorts, [What::Added, What::Removed, What::Added, What::Added], "b, a -> exit, a -> b, b -> exit");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum What {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It says something else.
+    Changed,
+    /// The node is something else to the flow: its role changed, or it became or ceased to be a fan-out or a human
+    /// gate. A run must not go on in the middle of it (see [`Mapping::same_shape`]).
+    Reshaped,
+    /// It says the same at another place among the nodes, or among the edges of its node.
+    Moved,
+}
+
+/// What changed.
+///
+/// ```
+/// use orchestra_graph::{Difference, Source, Subject, load};
+/// let pipeline = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let old = pipeline("digraph { goal=Ship; start -> exit }");
+/// let new = pipeline("digraph { goal=\"Ship it\"; start -> exit }");
+/// assert_eq!(Difference::between(&old, &new).changes[0].subject, Subject::Graph);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "subject", rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Subject {
+    /// The graph: its name, its attributes, its start and its exit.
+    Graph,
+    /// A node.
+    Node {
+        /// The id.
+        id: String,
+        /// The handler kind; that of the new one, where there is one.
+        kind: String,
+    },
+    /// An edge.
+    Edge {
+        /// The id of the node that it comes from.
+        from: String,
+        /// The id of the node that it leads to.
+        to: String,
+        /// Its label; that of the old one, where there is one.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+        label: String,
+        /// Its condition; that of the old one, where there is one.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+        condition: String,
+    },
+}
+
+/// A value that is new, gone or another. As JSON it has its own type; a duration is text such as `15m`.
+///
+/// ```
+/// use orchestra_graph::{Difference, Source, Value, load};
+/// let pipeline = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let old = pipeline("digraph { start -> ship -> exit; ship [type=deploy, replicas=2] }");
+/// let new = pipeline("digraph { start -> ship -> exit; ship [type=deploy, replicas=3] }");
+/// let change = &Difference::between(&old, &new).changes[0].attributes[0];
+/// assert_eq!((&*change.name, &change.old, &change.new), ("replicas", &Some(Value::Integer(2)), &Some(Value::Integer(3))));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct AttributeChange {
+    /// The attribute, or what else the table knows: `kind`, `role`, `attempts`, `join`, `child`, `place` and the like.
+    pub name: String,
+    /// What it was; `None` where it is new.
+    #[cfg_attr(
+        feature = "serde",
+        serde(serialize_with = "json", skip_serializing_if = "Option::is_none")
+    )]
+    pub old: Option<Value>,
+    /// What it is; `None` where it is gone.
+    #[cfg_attr(
+        feature = "serde",
+        serde(serialize_with = "json", skip_serializing_if = "Option::is_none")
+    )]
+    pub new: Option<Value>,
+}
+
+#[cfg(feature = "serde")]
+fn json<S: serde::Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        None => serializer.serialize_none(),
+        Some(Value::String(text)) => serializer.serialize_str(text),
+        Some(Value::Integer(number)) => serializer.serialize_i64(*number),
+        Some(Value::Float(number)) => serializer.serialize_f64(*number),
+        Some(Value::Boolean(value)) => serializer.serialize_bool(*value),
+        Some(duration @ Value::Duration(_)) => serializer.collect_str(duration),
+    }
+}
+
+impl Difference {
+    /// What changed from an old pipeline to a new one.
+    pub fn between(old: &Pipeline, new: &Pipeline) -> Difference {
+        let mut difference = Difference::default();
+        let mut pairs = vec![(None, old, new)];
+        let mut seen = HashSet::new();
+        let mut at = 0;
+        while let Some((file, old, new)) = pairs.get(at).copied() {
+            at += 1;
+            if !seen.insert((std::ptr::from_ref(old), std::ptr::from_ref(new))) || std::ptr::eq(old, new) {
+                continue;
+            }
+            let pair = Pair::of(old, new);
+            let changes = pair.changes();
+            match file {
+                None => difference.changes = changes,
+                Some(_) if changes.is_empty() => {}
+                Some(file) => difference.children.push(ChildDifference {
+                    file: str::to_owned(file),
+                    changes,
+                }),
+            }
+            for (row, index) in old.nodes.iter().zip(0..) {
+                let kept = pair.mapping.node(NodeIndex(index));
+                let other = kept.and_then(|node| new.child(new.stage(node).row()));
+                if let (Some(old), Some(new)) = (old.child(row), other) {
+                    pairs.push((Some(&*new.file), &*old.pipeline, &*new.pipeline));
+                }
+            }
+        }
+        difference
+    }
+
+    /// Whether nothing changed that a run depends on.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.children.is_empty()
+    }
+}
+
+/// Two pipelines that are compared.
+struct Pair<'p> {
+    old: Content<'p>,
+    new: Content<'p>,
+    mapping: Mapping,
+}
+
+/// The ids of nodes that may only have a new name, each with the other one.
+type Renames = HashMap<String, String>;
+
+impl<'p> Pair<'p> {
+    fn of(old: &'p Pipeline, new: &'p Pipeline) -> Pair<'p> {
+        let (old, new) = (Content::of(old), Content::of(new));
+        Pair {
+            mapping: Mapping::of(&old, &new),
+            old,
+            new,
+        }
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let (old, new) = (self.old.pipeline(), self.new.pipeline());
+        let of_graph = compare(&self.old.graph(), &self.new.graph(), &HashSet::new());
+        let told: HashSet<&str> = of_graph.iter().map(|change| change.name.as_str()).collect();
+        let places = indices(old.nodes.len()).map(|at| Some(self.mapping.node(NodeIndex(at))?.at()));
+        let steps = merged(&places.collect::<Vec<_>>(), new.nodes.len());
+        let renames = self.renames(&steps);
+        let of_nodes = steps.iter().filter_map(|step| self.node(*step, &told, &renames));
+        let of_edges = steps.iter().flat_map(|step| self.edges(*step));
+        let mut changes: Vec<Change> = of_nodes.chain(of_edges).collect();
+        if !of_graph.is_empty() {
+            let graph = Change {
+                what: What::Changed,
+                subject: Subject::Graph,
+                attributes: of_graph,
+                renamed: None,
+            };
+            changes.insert(0, graph);
+        }
+        changes
+    }
+
+    fn node(&self, step: Step, told: &HashSet<&str>, renames: &Renames) -> Option<Change> {
+        let one = |content: &Content<'_>, at: usize, what, side: Side| {
+            let stage = content.pipeline().stage(node_at(at));
+            let child = content.pipeline().child(stage.row());
+            let own = content.node(node_at(at));
+            let attributes = own
+                .iter()
+                .map(|entry| side.tell(entry.name, entry.value.to_value()));
+            Change {
+                what,
+                subject: Subject::Node {
+                    id: stage.id().to_owned(),
+                    kind: stage.kind().to_owned(),
+                },
+                attributes: attributes
+                    .chain(child.map(|child| side.tell("child", string(&child.file))))
+                    .collect(),
+                renamed: renames.get(stage.id()).cloned(),
+            }
+        };
+        let (old, new, moved) = match step {
+            Step::Removed(at) => return Some(one(&self.old, at, What::Removed, Side::Old)),
+            Step::Added(at) => return Some(one(&self.new, at, What::Added, Side::New)),
+            Step::Kept { old, new, moved } => (old, new, moved),
+        };
+        let (at, now) = (node_at(old), node_at(new));
+        let mut attributes = compare(&self.old.node(at), &self.new.node(now), told);
+        let stages = [self.old.pipeline().stage(at), self.new.pipeline().stage(now)];
+        let child = |content: &Content<'p>, stage: super::Stage<'p>| {
+            let child = content.pipeline().child(stage.row())?;
+            Some(string(&child.file))
+        };
+        let children = [child(&self.old, stages[0]), child(&self.new, stages[1])];
+        if children[0].is_some() != children[1].is_some() {
+            let [old, new] = children;
+            attributes.push(change("child", old, new));
+        }
+        let says_the_same = attributes.is_empty();
+        if let Some(behind) = moved {
+            let id = |content: &Content<'p>, at| content.pipeline().stage(node_at(at)).id();
+            attributes.push(place(
+                behind.old.map(|at| id(&self.old, at)),
+                behind.new.map(|at| id(&self.new, at)),
+            ));
+        }
+        (!attributes.is_empty()).then(|| Change {
+            what: match says_the_same {
+                true => What::Moved,
+                false if self.mapping.same_shape(at) => What::Changed,
+                false => What::Reshaped,
+            },
+            subject: Subject::Node {
+                id: stages[1].id().to_owned(),
+                kind: stages[1].kind().to_owned(),
+            },
+            attributes,
+            renamed: None,
+        })
+    }
+
+    /// The changes of the edges of a node.
+    fn edges(&self, step: Step) -> Vec<Change> {
+        let rows = |content: &Content<'_>, at| content.pipeline().stage(node_at(at)).row().edges;
+        let (before, after) = match step {
+            Step::Removed(old) => (rows(&self.old, old), Rows::default()),
+            Step::Added(new) => (Rows::default(), rows(&self.new, new)),
+            Step::Kept { old, new, .. } => (rows(&self.old, old), rows(&self.new, new)),
+        };
+        let places = before.range().map(|at| {
+            let new = self.mapping.edge(edge_at(at))?.at();
+            new.checked_sub(after.range().start)
+        });
+        let steps = merged(&places.collect::<Vec<_>>(), after.range().len());
+        let old = |at: usize| edge_at(before.range().start + at);
+        let new = |at: usize| edge_at(after.range().start + at);
+        let changes = steps.into_iter().filter_map(|step| match step {
+            Step::Removed(at) => Some(edge(&self.old, old(at), What::Removed, Side::Old)),
+            Step::Added(at) => Some(edge(&self.new, new(at), What::Added, Side::New)),
+            Step::Kept {
+                old: at,
+                new: now,
+                moved,
+            } => {
+                let (at, now) = (old(at), new(now));
+                let mut attributes = compare(&self.old.edge(at), &self.new.edge(now), &HashSet::new());
+                let what = match attributes.is_empty() {
+                    true => What::Moved,
+                    false => What::Changed,
+                };
+                if let Some(behind) = moved {
+                    attributes.push(place(
+                        behind.old.map(|at| way(&self.old, old(at))).as_deref(),
+                        behind.new.map(|at| way(&self.new, new(at))).as_deref(),
+                    ));
+                }
+                (!attributes.is_empty()).then(|| Change {
+                    attributes,
+                    ..edge(&self.old, at, what, Side::Old)
+                })
+            }
+        });
+        changes.collect()
+    }
+
+    /// Removed and added nodes that say the same and have the same neighbours, where there is just one of each.
+    fn renames(&self, steps: &[Step]) -> Renames {
+        let mut removed: HashMap<NodeIndex, Vec<String>> = HashMap::new();
+        let mut added: HashMap<NodeIndex, Vec<String>> = HashMap::new();
+        let mut kept = HashSet::new();
+        for step in steps {
+            match step {
+                Step::Removed(old) => drop(removed.insert(node_at(*old), Vec::new())),
+                Step::Added(new) => drop(added.insert(node_at(*new), Vec::new())),
+                Step::Kept { old, .. } => drop(kept.insert(self.old.pipeline().stage(node_at(*old)).id())),
+            }
+        }
+        if removed.is_empty() || added.is_empty() {
+            return Renames::new();
+        }
+        let mut alike: HashMap<String, [Vec<&str>; 2]> = HashMap::new();
+        for (side, content, nodes) in [(0, &self.old, removed), (1, &self.new, added)] {
+            for (id, says) in signatures(content, nodes, &kept) {
+                alike.entry(says).or_default()[side].push(id);
+            }
+        }
+        let pairs = alike
+            .into_values()
+            .filter_map(|sides| match sides.map(Vec::into_boxed_slice) {
+                [old, new] if old.len() == 1 && new.len() == 1 => {
+                    Some((old[0].to_owned(), new[0].to_owned()))
+                }
+                _ => None,
+            });
+        pairs
+            .flat_map(|(old, new)| [(old.clone(), new.clone()), (new, old)])
+            .collect()
+    }
+}
+
+/// What some nodes say and where their edges lead, beside their ids.
+fn signatures<'p>(
+    content: &Content<'p>,
+    mut nodes: HashMap<NodeIndex, Vec<String>>,
+    kept: &HashSet<&str>,
+) -> Vec<(&'p str, String)> {
+    let pipeline = content.pipeline();
+    for (row, at) in pipeline.edges.iter().zip(0..) {
+        for (own, other, sign) in [(row.from, row.to, '>'), (row.to, row.from, '<')] {
+            let Some(ties) = nodes.get_mut(&own) else {
+                continue;
+            };
+            let other = match pipeline.stage(other).id() {
+                _ if own == other => "=",
+                id if kept.contains(id) => id,
+                // It may have a new name too.
+                _ => "?",
+            };
+            let mut tie = format!("{sign}{other}\n");
+            for entry in content.edge(EdgeIndex(at)) {
+                entry.write(&mut tie);
+            }
+            ties.push(tie);
+        }
+    }
+    let signed = nodes.into_iter().map(|(at, mut ties)| {
+        let mut text = String::new();
+        for entry in content.node(at) {
+            entry.write(&mut text);
+        }
+        ties.sort_unstable();
+        (pipeline.stage(at).id(), text + &ties.concat())
+    });
+    signed.collect()
+}
+
+/// Which of the two pipelines something is in.
+#[derive(Clone, Copy)]
+enum Side {
+    Old,
+    New,
+}
+
+impl Side {
+    fn tell(self, name: &str, value: Value) -> AttributeChange {
+        match self {
+            Side::Old => change(name, Some(value), None),
+            Side::New => change(name, None, Some(value)),
+        }
+    }
+}
+
+fn edge(content: &Content<'_>, at: EdgeIndex, what: What, side: Side) -> Change {
+    let pipeline = content.pipeline();
+    let row = pipeline.edge(at);
+    let entries = content.edge(at).into_iter();
+    Change {
+        what,
+        subject: Subject::Edge {
+            from: pipeline.stage(row.from).id().to_owned(),
+            to: pipeline.stage(row.to).id().to_owned(),
+            label: row.label.to_string(),
+            condition: pipeline
+                .condition(row)
+                .map_or_else(String::new, |condition| condition.text.to_string()),
+        },
+        attributes: entries
+            .map(|entry| side.tell(entry.name, entry.value.to_value()))
+            .collect(),
+        renamed: None,
+    }
+}
+
+/// An edge as its siblings tell it apart.
+fn way(content: &Content<'_>, at: EdgeIndex) -> String {
+    let pipeline = content.pipeline();
+    let row = pipeline.edge(at);
+    let condition = pipeline.condition(row).map_or("", |condition| &*condition.text);
+    let said = [&*row.label, condition].into_iter().find(|text| !text.is_empty());
+    let to = pipeline.stage(row.to).id();
+    said.map_or_else(|| format!("-> {to}"), |said| format!("-> {to} [{said}]"))
+}
+
+/// What a list of entries says otherwise than another. A column is left out where a change of what it follows from is
+/// told, of its owner or of the graph.
+fn compare(old: &[Entry<'_>], new: &[Entry<'_>], told: &HashSet<&str>) -> Vec<AttributeChange> {
+    if old == new {
+        return Vec::new();
+    }
+    let before: HashMap<_, &Entry<'_>> = old.iter().map(|entry| (entry.key(), entry)).collect();
+    let after: HashSet<_> = new.iter().map(Entry::key).collect();
+    let gone = old.iter().filter(|entry| !after.contains(&entry.key()));
+    let gone = gone.map(|entry| (Some(entry), None));
+    let rest = new
+        .iter()
+        .map(|entry| (before.get(&entry.key()).copied(), Some(entry)));
+    let differing: Vec<_> = rest.chain(gone).filter(|(old, new)| old != new).collect();
+    let name = |(old, new): &(Option<&Entry<'_>>, Option<&Entry<'_>>)| {
+        let entry = old.or(*new);
+        entry.map(|entry| (entry.name.to_owned(), entry.from))
+    };
+    let own: HashSet<String> = differing
+        .iter()
+        .filter_map(name)
+        .filter(|(_, from)| from.is_empty())
+        .map(|(name, _)| name)
+        .collect();
+    let is_told = |from: &[&str]| from.iter().any(|name| own.contains(*name) || told.contains(name));
+    let value = |entry: Option<&Entry<'_>>| entry.map(|entry| entry.value.to_value());
+    differing
+        .iter()
+        .filter_map(|pair| {
+            let (name, from) = name(pair)?;
+            (!is_told(from)).then(|| change(&name, value(pair.0), value(pair.1)))
+        })
+        .collect()
+}
+
+fn change(name: &str, old: Option<Value>, new: Option<Value>) -> AttributeChange {
+    AttributeChange {
+        name: name.to_owned(),
+        old,
+        new,
+    }
+}
+
+fn place(old: Option<&str>, new: Option<&str>) -> AttributeChange {
+    let place = |behind: Option<&str>| behind.map_or("first".to_owned(), |other| format!("behind {other}"));
+    change("place", Some(string(&place(old))), Some(string(&place(new))))
+}
+
+fn string(text: &str) -> Value {
+    Value::String(text.into())
+}
+
+fn indices(count: usize) -> std::ops::Range<u32> {
+    0..count as u32
+}
+
+fn node_at(at: usize) -> NodeIndex {
+    NodeIndex(at as u32)
+}
+
+fn edge_at(at: usize) -> EdgeIndex {
+    EdgeIndex(at as u32)
+}

@@ -1,0 +1,217 @@
+//! From the nodes and edges of one pipeline to those of another, so that a run can go on under a changed graph.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+use super::content::Content;
+use super::{EdgeRow, Pipeline};
+use crate::kind;
+use crate::model::{EdgeIndex, NodeIndex};
+
+/// Where the nodes and edges of an old pipeline are in a new one (rule D6).
+///
+/// Nodes are known by their ids. Edges are known by the ids of their ends; among parallel edges by label and condition,
+/// by one of the two, and at last by their order.
+///
+/// ```
+/// use orchestra_graph::{Mapping, Source, load};
+/// let pipeline = |text: &str| load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let old = pipeline("digraph { start -> build -> exit; build [prompt=Build] }");
+/// let new = pipeline("digraph { start -> lint -> build -> exit; lint [prompt=Lint]; build [prompt=Build] }");
+/// let mapping = Mapping::between(&old, &new);
+/// let build = old.find("build").expect("declared");
+/// assert_eq!(mapping.node(build), new.find("build"));
+/// assert!(mapping.same_shape(build));
+/// assert_eq!((mapping.nodes(), mapping.edges()), (4, 3));
+/// let gone = old.stage(old.start).edges().next().expect("start -> build").0;
+/// assert_eq!(mapping.edge(gone), None, "it leads to `lint` now");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    places: Vec<Place>,
+    edges: Vec<Option<EdgeIndex>>,
+    new_nodes: usize,
+    new_edges: usize,
+}
+
+/// Where a node is, and whether a run that stands there can go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    node: Option<NodeIndex>,
+    same_shape: bool,
+    same_join: bool,
+}
+
+impl Mapping {
+    /// Finds what two pipelines share. The pipelines that their stages run have mappings of their own.
+    pub fn between(old: &Pipeline, new: &Pipeline) -> Mapping {
+        Mapping::of(&Content::of(old), &Content::of(new))
+    }
+
+    pub(super) fn of(old: &Content<'_>, new: &Content<'_>) -> Mapping {
+        let (before, after) = (old.pipeline(), new.pipeline());
+        let nodes = after.nodes.iter().zip(0..);
+        let by_id: HashMap<&str, NodeIndex> = nodes.map(|(row, at)| (&*row.id, NodeIndex(at))).collect();
+        let found: Vec<Option<NodeIndex>> = before
+            .nodes
+            .iter()
+            .map(|row| by_id.get(&*row.id).copied())
+            .collect();
+        let find = |node: NodeIndex| found.get(node.at()).copied().flatten();
+        let indices = (0..).map(NodeIndex);
+        let places = found.iter().zip(indices).map(|(node, at)| {
+            let Some(node) = *node else {
+                return Place::default();
+            };
+            let (old, new) = (before.stage(at), after.stage(node));
+            let is_gate = |stage: super::Stage<'_>| stage.kind() == kind::WAIT_HUMAN;
+            let joins = [old.row(), new.row()].map(|row| row.fan_out.as_ref().map(|fan_out| fan_out.join));
+            Place {
+                node: Some(node),
+                same_shape: old.row().role == new.row().role
+                    && joins[0].is_some() == joins[1].is_some()
+                    && is_gate(old) == is_gate(new),
+                same_join: match joins {
+                    [Some(old), Some(new)] => find(old) == Some(new),
+                    [old, new] => old == new,
+                },
+            }
+        });
+        Mapping {
+            places: places.collect(),
+            edges: edges(old, new, find),
+            new_nodes: after.nodes.len(),
+            new_edges: after.edges.len(),
+        }
+    }
+
+    /// The new index of an old node; `None` where the new pipeline has no node of that id.
+    pub fn node(&self, old: NodeIndex) -> Option<NodeIndex> {
+        self.places.get(old.at())?.node
+    }
+
+    /// The new index of an old edge; `None` where the new pipeline has none like it.
+    pub fn edge(&self, old: EdgeIndex) -> Option<EdgeIndex> {
+        *self.edges.get(old.at())?
+    }
+
+    /// Whether an old node is still there and is still the same to the flow: of the same role, a fan-out or none, a
+    /// human gate or none. A run must not go on in the middle of a node that is not.
+    pub fn same_shape(&self, old: NodeIndex) -> bool {
+        self.places.get(old.at()).is_some_and(|place| place.same_shape)
+    }
+
+    /// Whether an old fan-out is still there and its branches still end at the same node; also `true` for a node that
+    /// neither was nor is a fan-out. In an open block whose join has moved, branches may already be behind it.
+    pub fn same_join(&self, old: NodeIndex) -> bool {
+        self.places.get(old.at()).is_some_and(|place| place.same_join)
+    }
+
+    /// How many nodes the new pipeline has.
+    pub fn nodes(&self) -> usize {
+        self.new_nodes
+    }
+
+    /// How many edges the new pipeline has.
+    pub fn edges(&self) -> usize {
+        self.new_edges
+    }
+
+    /// Whether each node and each edge has the index that it had, and there are no others.
+    pub fn is_identity(&self) -> bool {
+        let nodes = self.places.iter().zip(0..);
+        let edges = self.edges.iter().zip(0..);
+        (self.places.len(), self.edges.len()) == (self.new_nodes, self.new_edges)
+            && nodes
+                .into_iter()
+                .all(|(place, at)| place.node == Some(NodeIndex(at)))
+            && edges.into_iter().all(|(edge, at)| *edge == Some(EdgeIndex(at)))
+    }
+}
+
+/// The edges of one pair of nodes, in their order.
+#[derive(Default)]
+struct Parallel {
+    old: Vec<EdgeIndex>,
+    new: Vec<EdgeIndex>,
+}
+
+fn edges(
+    old: &Content<'_>,
+    new: &Content<'_>,
+    find: impl Fn(NodeIndex) -> Option<NodeIndex>,
+) -> Vec<Option<EdgeIndex>> {
+    let (before, after) = (old.pipeline(), new.pipeline());
+    let mut groups: HashMap<(NodeIndex, NodeIndex), Parallel> = HashMap::new();
+    for (row, at) in before.edges.iter().zip(0..) {
+        if let (Some(from), Some(to)) = (find(row.from), find(row.to)) {
+            groups.entry((from, to)).or_default().old.push(EdgeIndex(at));
+        }
+    }
+    for (row, at) in after.edges.iter().zip(0..) {
+        if let Some(group) = groups.get_mut(&(row.from, row.to)) {
+            group.new.push(EdgeIndex(at));
+        }
+    }
+    let mut found = vec![None; before.edges.len()];
+    let mut pair = |pairs: Vec<(EdgeIndex, EdgeIndex)>| {
+        for (old, new) in pairs {
+            if let Some(place) = found.get_mut(old.at()) {
+                *place = Some(new);
+            }
+        }
+    };
+    for mut group in groups.into_values() {
+        if group.old.len() > 1 || group.new.len() > 1 {
+            // The same to people and to the router, then to one of them.
+            pair(group.alike(
+                |at| Some(both(old, before.edge(at))),
+                |at| Some(both(new, after.edge(at))),
+            ));
+            pair(group.alike(|at| label(before.edge(at)), |at| label(after.edge(at))));
+            pair(group.alike(
+                |at| condition(old, before.edge(at)),
+                |at| condition(new, after.edge(at)),
+            ));
+        }
+        pair(group.old.into_iter().zip(group.new).collect());
+    }
+    found
+}
+
+impl Parallel {
+    /// Takes the pairs out that have equal keys; among equals the first goes with the first.
+    fn alike<K: Hash + Eq>(
+        &mut self,
+        old: impl Fn(EdgeIndex) -> Option<K>,
+        new: impl Fn(EdgeIndex) -> Option<K>,
+    ) -> Vec<(EdgeIndex, EdgeIndex)> {
+        let mut by_key: HashMap<K, VecDeque<EdgeIndex>> = HashMap::new();
+        for at in &self.new {
+            if let Some(key) = new(*at) {
+                by_key.entry(key).or_default().push_back(*at);
+            }
+        }
+        let mut pairs = Vec::new();
+        self.old.retain(|at| {
+            let free = old(*at).and_then(|key| by_key.get_mut(&key)?.pop_front());
+            pairs.extend(free.map(|new| (*at, new)));
+            free.is_none()
+        });
+        let taken: std::collections::HashSet<EdgeIndex> = pairs.iter().map(|(_, new)| *new).collect();
+        self.new.retain(|at| !taken.contains(at));
+        pairs
+    }
+}
+
+fn both<'c>(content: &'c Content<'_>, row: &'c EdgeRow) -> (&'c str, &'c str) {
+    (&row.label, content.condition(row))
+}
+
+fn label(row: &EdgeRow) -> Option<&str> {
+    Some(&*row.normalized_label).filter(|label| !label.is_empty())
+}
+
+fn condition<'c>(content: &'c Content<'_>, row: &EdgeRow) -> Option<&'c str> {
+    Some(content.condition(row)).filter(|condition| !condition.is_empty())
+}
