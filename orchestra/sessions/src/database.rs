@@ -388,6 +388,7 @@ fn prepared(connection: Connection, patience: Duration) -> Result<Connection, Fa
         "PRAGMA synchronous = NORMAL;
         PRAGMA cell_size_check = ON;
         PRAGMA trusted_schema = OFF;
+        PRAGMA wal_autocheckpoint = 4000;
         PRAGMA journal_size_limit = 4194304;",
     )?;
     Ok(connection)

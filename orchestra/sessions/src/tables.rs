@@ -244,7 +244,8 @@ pub(crate) fn save(
     Ok(())
 }
 
-/// Writes what the events of one run change.
+/// Writes what the events of one run change. SQLite is told to look for open stages among the open ones: it cannot know that
+/// they are few, and would look through the whole run.
 pub(crate) struct Writer<'c> {
     run: RunId,
     began: CachedStatement<'c>,
@@ -269,7 +270,7 @@ impl<'c> Writer<'c> {
                 "UPDATE stages SET state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
                  will_retry = :will_retry, notes = :notes, ended = :ended, duration = :duration, \
                  input_tokens = :input_tokens, output_tokens = :output_tokens, cost_micros = :cost_micros \
-                 WHERE run = :run AND seq = (SELECT max(seq) FROM stages WHERE run = :run AND node = :node \
+                 WHERE run = :run AND seq = (SELECT max(seq) FROM stages INDEXED BY open_stages WHERE run = :run AND node = :node \
                  AND state = 'running' AND branch IS :branch AND visit = :visit AND attempt = :attempt)",
             )?,
             ended_alone: connection.prepare_cached(
@@ -280,7 +281,7 @@ impl<'c> Writer<'c> {
                  :input_tokens, :output_tokens, :cost_micros)",
             )?,
             stopped: connection.prepare_cached(
-                "UPDATE stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
+                "UPDATE stages INDEXED BY open_stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
             )?,
             went: connection.prepare_cached(
                 "INSERT INTO transitions (run, seq, time, branch, origin, target, rule, branches, tested) \

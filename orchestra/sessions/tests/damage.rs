@@ -1,4 +1,5 @@
 //! The database damaged, replaced, taken away; and run folders as crashes leave them.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 

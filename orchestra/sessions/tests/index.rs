@@ -1,4 +1,5 @@
 //! What the index tells of runs, through the door that the command line uses.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 

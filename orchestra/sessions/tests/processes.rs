@@ -1,4 +1,5 @@
 //! Many processes at one index, some of which die, while somebody takes the database away.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 

@@ -98,7 +98,7 @@ impl WrittenRun {
                 node: node.into(),
                 branch: None,
                 tool: "grep".to_owned(),
-                error: (turn % 2 == 0).then(|| "no match".to_owned()),
+                error: turn.is_multiple_of(2).then(|| "no match".to_owned()),
                 duration: Duration::from_micros(n),
             },
             3 => failed(node, turn as u32, 1, true),
