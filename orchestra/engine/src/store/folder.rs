@@ -403,6 +403,10 @@ impl RunStore for FolderStore {
         }
     }
 
+    fn still_mine(&self) -> Result<(), StoreError> {
+        self.ownership.still_mine()
+    }
+
     fn position(&self) -> Position {
         let journal = self.journal.as_ref();
         journal.map_or_else(Position::default, |journal| journal.position())
@@ -443,6 +447,10 @@ impl RunStore for FolderStore {
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
         self.ownership.still_mine()?;
         self.stages.stage(place, visit)
+    }
+
+    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.is_open(place, visit)
     }
 
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {

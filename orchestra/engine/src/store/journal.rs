@@ -216,6 +216,12 @@ impl Journal {
         }
     }
 
+    /// How many names the file still has; whoever takes a run over puts another in its place (rule D5).
+    pub(crate) fn links(&self) -> Result<u64, StoreError> {
+        let links = self.files.links(&self.file);
+        links.map_err(|error| StoreError::io("read", self.file.path(), error))
+    }
+
     /// Whether something was written that is not known to survive a loss of power, and should.
     pub(crate) fn is_unsynced(&self) -> bool {
         let inner = self.lock();

@@ -220,7 +220,7 @@ pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
 /// A file system that counts the calls that change something, and fails some of them. It waits for no disk: no test
 /// takes the power away.
 #[derive(Default)]
-pub(super) struct Failing {
+pub(crate) struct Failing {
     inner: Mutex<Inner>,
 }
 
@@ -238,7 +238,7 @@ struct Inner {
 
 impl Failing {
     /// Calls from one number to another, from 1, fail with an error of the system.
-    pub(super) fn set(&self, from: usize, to: usize, error: i32) {
+    pub(crate) fn set(&self, from: usize, to: usize, error: i32) {
         let mut inner = self.inner.lock().unwrap();
         *inner = Inner {
             calls: Vec::new(),
@@ -262,11 +262,11 @@ impl Failing {
     }
 
     /// The calls so far.
-    pub(super) fn calls(&self) -> Vec<&'static str> {
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.inner.lock().unwrap().calls.clone()
     }
 
-    pub(super) fn count(&self, name: &str) -> usize {
+    pub(crate) fn count(&self, name: &str) -> usize {
         self.calls().iter().filter(|call| **call == name).count()
     }
 
