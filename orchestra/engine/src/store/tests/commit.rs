@@ -176,10 +176,9 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
         for number in 0..RUNS {
             lose(&after.join(format!("run-{number}/journal.jsonl")), &mut chance);
         }
-        for number in 0..RUNS {
+        for (number, (least, most)) in committed.into_iter().zip(written).enumerate() {
             let opened = open(&after.join(format!("run-{number}")));
             let known = count(&opened);
-            let (least, most) = (committed[number], written[number]);
             assert!(
                 (least..=most).contains(&known),
                 "seed {seed}: {least} <= {known} <= {most}"
@@ -188,9 +187,9 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
             opened.store.close().unwrap();
         }
         assert!(logs(&after).is_empty(), "seed {seed}");
-        for number in 0..RUNS {
+        for (number, least) in committed.into_iter().enumerate() {
             let opened = open(&after.join(format!("run-{number}")));
-            assert!(opened.repaired.is_empty() && count(&opened) > committed[number]);
+            assert!(opened.repaired.is_empty() && count(&opened) > least);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Chance, EIO, ENOSPC, EROFS, Failing, edit, edits, put, record};
 use crate::store::files::{FileSystem, system};
-use crate::store::journal::{Journal, has, read, read_first};
+use crate::store::journal::{self, Journal, has};
 use crate::store::line::{Position, Scan};
 use crate::store::{Durability, StoreError};
 
@@ -24,6 +24,10 @@ fn closed(path: &Path, records: u64) -> (Vec<u8>, Vec<Position>) {
     }
     journal.close().unwrap();
     (fs::read(path).unwrap(), positions)
+}
+
+fn read(files: &dyn FileSystem, path: &Path, from: Option<Position>) -> Result<Scan, StoreError> {
+    journal::read(files, path, from, u64::MAX)
 }
 
 fn open(path: &Path) -> Result<(Journal, Scan), StoreError> {
@@ -76,7 +80,7 @@ fn a_journal_is_read_from_any_position_and_goes_on_behind_its_last_record() {
         let scan = read(&*system(), &path, Some(*from)).unwrap();
         assert_eq!((scan.len(), scan.end), (20 - at, positions[20]));
         assert_prefix(&scan, at as u64);
-        let first = read_first(&*system(), &path, None, at as u64).unwrap();
+        let first = journal::read(&*system(), &path, None, at as u64).unwrap();
         assert_eq!((first.len(), first.end), (at, *from));
     }
     let (journal, scan) = Journal::open(system(), &path, Durability::Full, Some(positions[7])).unwrap();
@@ -296,7 +300,7 @@ fn the_message_of_a_damaged_journal_says_where_and_how_to_mend_it() {
         assert!(message.contains(part), "{message}");
     }
     // And what comes before can be read.
-    assert_eq!(read_first(&*system(), &path, None, 3).unwrap().len(), 3);
+    assert_eq!(journal::read(&*system(), &path, None, 3).unwrap().len(), 3);
 }
 
 #[test]

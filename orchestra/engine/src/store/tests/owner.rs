@@ -134,7 +134,7 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
             calls = call;
             break;
         };
-        let failed = failed.map_or_else(|| commit(&old.store).unwrap_err(), |failed| failed);
+        let failed = failed.unwrap_or_else(|| commit(&old.store).unwrap_err());
         assert_eq!(failed.code(), "store_ownership_lost", "call {call}");
         let known = opened.records.from.records + opened.records.len() as u64;
         assert!(known >= counted, "call {call}: {known} of {counted}");
