@@ -471,8 +471,8 @@ impl RunStore for FolderStore {
         let closed = self
             .ownership
             .still_mine()
-            .and_then(|()| self.events.close())
-            .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()));
+            .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()))
+            .and_then(|()| self.events.close());
         if let Some(member) = self.member.as_ref().filter(|_| closed.is_ok()) {
             member.closed();
         }
