@@ -223,12 +223,15 @@ impl Driver {
         let mut pending = Pending::default();
         let ended = loop {
             match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
-                Pause::Wait => match self.wait(run, &mut pending, &mut timer).await {
-                    Woken::Answer => {}
-                    Woken::Done(done, cancelled) => self.done(done, cancelled),
-                    Woken::Stop => self.cancelled(),
-                    Woken::TimeUp(limit) => self.pause(Event::TimeUp { limit }),
-                },
+                Pause::Wait => {
+                    run.show_events();
+                    match self.wait(run, &mut pending, &mut timer).await {
+                        Woken::Answer => {}
+                        Woken::Done(done, cancelled) => self.done(done, cancelled),
+                        Woken::Stop => self.cancelled(),
+                        Woken::TimeUp(limit) => self.pause(Event::TimeUp { limit }),
+                    }
+                }
                 Pause::Commit(commit) => {
                     commit.await?;
                     if let Some(keeping) = &mut self.keeping {

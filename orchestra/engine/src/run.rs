@@ -189,9 +189,18 @@ impl Run {
         }
     }
 
-    /// Tells whoever listens. Making an event costs; ask [`Sink::wanted`] first.
+    /// Tells whoever listens what a stage says, while the driver waits for it. Making an event costs; ask
+    /// [`Sink::wanted`] first.
     pub(crate) fn emit(&self, kind: EventKind) {
         self.emit_at(self.settings.clock.now(), kind);
+        self.show_events();
+    }
+
+    /// Lets other processes see what was told. The driver does so before it waits, which may be for a day.
+    pub(crate) fn show_events(&self) {
+        if let Some(Err(failure)) = self.store.as_deref().map(RunStore::flush) {
+            self.broken(failure);
+        }
     }
 
     /// Tells whoever listens what happened at a time.
