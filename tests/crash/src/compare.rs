@@ -1,0 +1,250 @@
+//! What of a run folder must be the same however often its processes were killed, and what must hold in any.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use orchestra_engine::{ArtifactStore, RunFolder, StoreError};
+use serde_json::{Value, json};
+
+use crate::log::{Line, Said};
+
+/// The files by which the engine keeps a run.
+const OWN: [&str; 5] = [
+    "manifest.json",
+    "checkpoint.json",
+    "journal.jsonl",
+    "events.jsonl",
+    "owner.lock",
+];
+
+/// What tells of times, of places in files, and of owners.
+const PASSING: [&str; 15] = [
+    "checkpoint",
+    "checksum",
+    "completed_at",
+    "duration",
+    "duration_ms",
+    "elapsed",
+    "elapsed_ms",
+    "elapsed_ns",
+    "epoch",
+    "journal",
+    "seq",
+    "stack.child.elapsed_ms",
+    "started_at",
+    "time",
+    "timestamp",
+];
+
+/// What happens to a run only where it was stopped, or again where it goes on.
+const STOPS: [&str; 3] = ["PipelinePaused", "PipelineResumed", "StageLog"];
+
+/// What is left of a run, without times, epochs and positions: its checkpoint with the machine's state, its events, its
+/// artifacts, the files of its stages, and the same of the runs within it.
+///
+/// # Errors
+/// What does not hold in any run folder.
+pub fn remains(folder: &Path, in_order: bool) -> Result<Value, String> {
+    let told = |error: &StoreError| error.to_string();
+    let run = RunFolder::open(folder).map_err(|error| told(&error))?;
+    let checkpoint = run.checkpoint().map_err(|error| told(&error))?;
+    let checkpoint = checkpoint.map(|checkpoint| passing(serde_json::to_value(checkpoint).unwrap()));
+    let artifacts = ArtifactStore::open(folder).map_err(|error| error.to_string())?;
+    let artifacts: BTreeMap<String, String> =
+        artifacts.list().into_iter().map(|info| (info.id, info.digest)).collect();
+    let mut files = BTreeMap::new();
+    let mut runs = BTreeMap::new();
+    walk(folder, folder, in_order, &mut files, &mut runs)?;
+    Ok(json!({
+        "checkpoint": checkpoint,
+        "events": events(&run, in_order)?,
+        "artifacts": artifacts,
+        "files": files,
+        "runs": runs,
+    }))
+}
+
+/// The events, without those of stops and repeats. Each must follow the one before, and no stage may end twice.
+fn events(run: &RunFolder, in_order: bool) -> Result<Vec<Value>, String> {
+    let mut ended = BTreeSet::new();
+    let mut kept = Vec::new();
+    let path = run.path().display();
+    let events = run.events(1).map_err(|error| error.to_string())?;
+    for (at, event) in events.into_iter().enumerate() {
+        if event["seq"] != at + 1 {
+            return Err(format!("{path}: event {} has the number {}", at + 1, event["seq"]));
+        }
+        let name = event["event"].as_str().unwrap_or_default();
+        let key = [&event["index"], &event["attempt"], &event["branch"]].map(Value::to_string);
+        if matches!(name, "StageCompleted" | "StageFailed") && !ended.insert(key) {
+            return Err(format!("{path}: the end of a stage is told twice: {event}"));
+        }
+        if !STOPS.contains(&name) && event["repeat"] != true {
+            kept.push(passing(event));
+        }
+    }
+    if !in_order {
+        kept.sort_by_cached_key(Value::to_string);
+    }
+    Ok(kept)
+}
+
+/// The files of stages, and the runs within a run.
+fn walk(
+    root: &Path,
+    folder: &Path,
+    in_order: bool,
+    files: &mut BTreeMap<String, Value>,
+    runs: &mut BTreeMap<String, Value>,
+) -> Result<(), String> {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if RunFolder::is_one(&path) {
+                runs.insert(name, remains(&path, in_order)?);
+            } else if name != "artifacts" {
+                walk(root, &path, in_order, files, runs)?;
+            }
+        } else if !OWN.contains(&&*name) {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            let content = serde_json::from_str(&text).map_or(Value::String(text), passing);
+            files.insert(name, content);
+        }
+    }
+    Ok(())
+}
+
+/// A value without what tells of times.
+fn passing(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(name, _)| !PASSING.contains(&&**name));
+            kept.map(|(name, value)| (name, passing(value))).collect()
+        }
+        Value::Array(values) => values.into_iter().map(passing).collect(),
+        Value::String(text) => match text.split_once(" stages in ") {
+            Some((before, _)) => format!("{before} stages").into(),
+            None => Value::String(text),
+        },
+        other => other,
+    }
+}
+
+/// Where two values differ, for people: the paths, with both.
+pub fn differences(one: &Value, other: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", one, other, &mut found);
+    found
+}
+
+fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            for name in names {
+                let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                compare(&format!("{path}/{name}"), &of(one), &of(other), found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (at, (one, other)) in one.iter().zip(other).enumerate() {
+                compare(&format!("{path}/{at}"), one, other, found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            let only = |one: &[Value], other: &[Value]| -> Vec<String> {
+                let only = one.iter().filter(|value| !other.contains(value));
+                only.map(Value::to_string).collect()
+            };
+            let lengths = (one.len(), other.len());
+            found.push(format!("{path}: lists of {lengths:?}, {:?} against {:?}", only(one, other), only(other, one)));
+        }
+        _ if one == other => {}
+        _ => found.push(format!("{path}: {one} against {other}")),
+    }
+}
+
+/// Holds what stages and the engine said to what was promised: what was told to be over never began again, what began
+/// again was told so, and no more is repeated than can have been in flight.
+///
+/// # Errors
+/// What was not kept.
+pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
+    // Of each run: the attempts, with the process in which each began last, and whether it is over.
+    let mut began: HashMap<(&str, &str), u32> = HashMap::new();
+    let mut over: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut latest: HashMap<(&str, String), &str> = HashMap::new();
+    let mut repeats: BTreeMap<u32, usize> = BTreeMap::new();
+    for Line { process, run, said } in log {
+        match said {
+            Said::Began(key, repeat) => {
+                let attempt = (run.as_str(), key.as_str());
+                if over.contains(&attempt) {
+                    return Err(format!("{run}: `{key}` began again in process {process}, although it was over"));
+                }
+                match began.insert(attempt, *process) {
+                    Some(before) if before == *process => {
+                        return Err(format!("{run}: `{key}` began twice in process {process}"));
+                    }
+                    Some(_) if !repeat => {
+                        return Err(format!("{run}: `{key}` was not told in process {process} that it is a repeat"));
+                    }
+                    None if *repeat && *process == 0 => {
+                        return Err(format!("{run}: `{key}` was told that it is a repeat, and never began before"));
+                    }
+                    _ => {}
+                }
+                *repeats.entry(*process).or_default() += usize::from(*repeat);
+                latest.insert((run, without_restarts(key)), key);
+            }
+            Said::Over(key) => {
+                if let Some(key) = latest.get(&(run.as_str(), key.clone())) {
+                    over.insert((run, key));
+                }
+            }
+            Said::Saved(_) => {}
+        }
+    }
+    match repeats.iter().find(|(_, count)| **count > at_once) {
+        Some((process, count)) => Err(format!("process {process} was told of {count} repeats")),
+        None => Ok(()),
+    }
+}
+
+fn without_restarts(key: &str) -> String {
+    match key.strip_prefix("restart-").and_then(|rest| rest.split_once('/')) {
+        Some((_, key)) => key.to_owned(),
+        None => key.to_owned(),
+    }
+}
+
+/// Looks at a run folder as others would, in the state in which a kill left it. A run that was not accepted yet is none.
+///
+/// # Errors
+/// It cannot be read, or lacks a checkpoint that was told.
+pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
+    let run = match RunFolder::open(folder) {
+        Ok(run) => run,
+        Err(StoreError::NoRun { .. }) if log.is_empty() => return Ok(false),
+        Err(error) => return Err(error.to_string()),
+    };
+    let told = |error: StoreError| error.to_string();
+    run.checkpoint().map_err(told)?;
+    run.events(1).map_err(told)?;
+    let owner = run.owner().map_err(told)?;
+    if let Some(owner) = owner {
+        return Err(format!("{owner} is dead and owns the run"));
+    }
+    let records = run.records().map_err(told)?.len();
+    let saved = log.iter().filter(|line| line.run == run.manifest().run);
+    for line in saved {
+        if let Said::Saved(name) = &line.said {
+            let number: Option<usize> = name.strip_prefix("cp_").and_then(|number| number.parse().ok());
+            if number.is_none_or(|number| number >= records) {
+                return Err(format!("checkpoint `{name}` was told, and the journal has {records} records"));
+            }
+        }
+    }
+    Ok(true)
+}

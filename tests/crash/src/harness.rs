@@ -1,0 +1,206 @@
+//! Starts processes, and holds what they leave to what an uninterrupted run leaves.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+use crate::compare::{differences, promises, readable, remains};
+use crate::files::Strike;
+use crate::job::{Begin, Job};
+use crate::log::{Log, Said};
+
+/// The program that does jobs, and how many of its processes run at once.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    program: PathBuf,
+}
+
+/// What became of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Exit {
+    /// It was killed.
+    Killed,
+    /// It said what came of its job.
+    Said {
+        /// What.
+        report: Value,
+        /// The code by which it left.
+        code: i32,
+    },
+}
+
+impl Runner {
+    /// The program.
+    pub fn new(program: impl Into<PathBuf>) -> Runner {
+        let program = program.into();
+        Runner { program }
+    }
+
+    /// A process that is about to do a job.
+    pub fn command(&self, job: &Job) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(serde_json::to_string(job).unwrap());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Does a job, and waits for its end.
+    pub fn run(&self, job: &Job) -> Exit {
+        let output = self.command(job).output().unwrap();
+        Exit::of(&output)
+    }
+
+    /// Runs to the end without any harm; gives what is left, and how many changes it took.
+    pub fn whole(&self, job: &Job, in_order: bool) -> (Value, u64) {
+        let Exit::Said { report, code: 0 } = self.run(job) else {
+            panic!("the uninterrupted run does not succeed: {:?}", self.run(job));
+        };
+        promises(&Log::read(&job.log), 0).unwrap();
+        let left = remains(&job.folder(), in_order).unwrap();
+        (left, report["changes"].as_u64().unwrap())
+    }
+}
+
+impl Exit {
+    /// What became of a process, by what it wrote.
+    pub fn of(output: &std::process::Output) -> Exit {
+        use std::os::unix::process::ExitStatusExt;
+        if output.status.signal() == Some(9) {
+            return Exit::Killed;
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let report = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let (Some(report), Some(code)) = (report, output.status.code()) else {
+            let told = String::from_utf8_lossy(&output.stderr);
+            panic!("a process left with {}, and said: {text}{told}", output.status);
+        };
+        Exit::Said { report, code }
+    }
+}
+
+/// One way to kill a run: its processes in order, the last of which is not harmed.
+pub struct Attempt<'r> {
+    /// The program.
+    pub runner: &'r Runner,
+    /// What an uninterrupted run leaves.
+    pub expected: &'r Value,
+    /// How many stages may be in flight at once.
+    pub at_once: usize,
+    /// Whether events have one order.
+    pub in_order: bool,
+}
+
+impl Attempt<'_> {
+    /// Begins a run, and strikes its processes one after the other; behind that it goes on to the end. Says how many of
+    /// the processes were killed.
+    ///
+    /// # Errors
+    /// What was lost, done twice, or came out otherwise.
+    pub fn of(&self, first: &Job, strikes: &[Strike]) -> Result<usize, String> {
+        let mut job = first.clone();
+        let mut killed = 0;
+        for strike in strikes {
+            job.strike = Some(*strike);
+            match self.runner.run(&job) {
+                Exit::Killed => killed += 1,
+                said => {
+                    self.ended(&job, &said)?;
+                    return Ok(killed);
+                }
+            }
+            job = self.after_kill(&job)?;
+        }
+        let said = self.runner.run(&job);
+        self.ended(&job, &said)?;
+        Ok(killed)
+    }
+
+    /// Looks at what a kill left; gives the job of the next process.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn after_kill(&self, job: &Job) -> Result<Job, String> {
+        let log = Log::read(&job.log);
+        if readable(&job.folder(), &log)? {
+            return Ok(job.next(Begin::Resume));
+        }
+        // It was never accepted: nothing ran, and a new one may begin in its place.
+        let _ = std::fs::remove_dir_all(job.folder());
+        Ok(Job {
+            strike: None,
+            ..job.clone()
+        })
+    }
+
+    /// Holds the end of a run to that of one that was not harmed.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn ended(&self, job: &Job, said: &Exit) -> Result<(), String> {
+        match said {
+            Exit::Said { code: 0, .. } => {}
+            // It was killed behind its last word, and is over.
+            Exit::Said { report, .. } if job.process > 0 && report["error"]["code"] == "run_over" => {}
+            other => return Err(format!("the run does not end: {other:?}")),
+        }
+        let log = Log::read(&job.log);
+        promises(&log, self.at_once)?;
+        let left = remains(&job.folder(), self.in_order)?;
+        if left == *self.expected {
+            return Ok(());
+        }
+        let said: Vec<String> = log
+            .iter()
+            .filter(|line| !matches!(line.said, Said::Saved(_)))
+            .map(|line| format!("{line:?}"))
+            .collect();
+        let differences = differences(&left, self.expected).join("\n  ");
+        Err(format!("the end differs:\n  {differences}\n{}", said.join("\n")))
+    }
+}
+
+/// Does work in as many threads as there are processors, each with a folder of its own, until nothing is left to do; the
+/// work says whether there is more. The number that it is given grows from 1.
+///
+/// # Panics
+/// The work failed; the message names all that did.
+pub fn in_parallel(place: &Path, name: &str, work: impl Fn(u64, &Path) -> Result<bool, String> + Sync) -> u64 {
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failures = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst) + 1;
+                    let runs = place.join(format!("{name}-{number}"));
+                    std::fs::create_dir_all(&runs).unwrap();
+                    match work(number, &runs) {
+                        Ok(true) => {
+                            done.fetch_add(1, Ordering::SeqCst);
+                            std::fs::remove_dir_all(&runs).unwrap();
+                            let _ = std::fs::remove_file(runs.with_extension("log"));
+                        }
+                        Ok(false) => break,
+                        Err(failure) => {
+                            let mut failures = failures.lock().unwrap();
+                            failures.push(format!("{name} {number}: {failure}"));
+                            if failures.len() >= 3 {
+                                break;
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "\n{}", failures.join("\n\n"));
+    done.into_inner()
+}

@@ -1,0 +1,226 @@
+//! What a process of the tests is to do, and what it says that came of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use orchestra_engine::{
+    Canceller, Durability, Engine, EventKind, FileSystem, RunError, RunHandle, StartError, StoreError,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::clock::FastClock;
+use crate::files::{Strike, StruckFiles};
+use crate::log::Log;
+use crate::shapes::{pipeline, shape};
+use crate::stages::{Act, Echo, interviewer};
+
+/// What a process is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The pipeline.
+    pub graph: Graph,
+    /// The folder of runs.
+    pub runs: PathBuf,
+    /// The run.
+    pub run: String,
+    /// Where it logs.
+    pub log: PathBuf,
+    /// Which of the processes of the run it is, from 0.
+    pub process: u32,
+    /// How it begins.
+    pub begin: Begin,
+    /// What the run's records survive.
+    pub durability: Durability,
+    /// At which change of the file system something happens.
+    pub strike: Option<Strike>,
+    /// Whether each change of the file system is told.
+    pub tells: bool,
+    /// Behind how many ends of stages it pauses.
+    pub pause_after: Option<u64>,
+}
+
+/// A pipeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Graph {
+    /// A shape, by its name.
+    Shape(String),
+    /// A text, and those of the pipelines that its stages run, by their files.
+    Text(String, Vec<(String, String)>),
+}
+
+/// How a process begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Begin {
+    /// With a new run.
+    Start,
+    /// It goes on with a run.
+    Resume,
+    /// It goes on with a run in a changed pipeline.
+    Accept,
+    /// It takes a run from its owner.
+    TakeOver,
+    /// It says that it is there, and goes on with a run when standard input ends.
+    Race,
+}
+
+impl Job {
+    /// A run of a shape, from its start.
+    pub fn of(graph: Graph, runs: impl Into<PathBuf>) -> Job {
+        let runs = runs.into();
+        Job {
+            graph,
+            log: runs.with_extension("log"),
+            runs,
+            run: "run".to_owned(),
+            process: 0,
+            begin: Begin::Start,
+            durability: Durability::Full,
+            strike: None,
+            tells: false,
+            pause_after: None,
+        }
+    }
+
+    /// The next process of the same run.
+    #[must_use]
+    pub fn next(&self, begin: Begin) -> Job {
+        Job {
+            begin,
+            process: self.process + 1,
+            strike: None,
+            tells: false,
+            pause_after: None,
+            ..self.clone()
+        }
+    }
+
+    /// The run folder.
+    pub fn folder(&self) -> PathBuf {
+        self.runs.join(&self.run)
+    }
+
+    /// Does it; says what came of it, and by which code to leave.
+    pub async fn run(&self) -> (Value, u8) {
+        let files = Arc::new(StruckFiles::new(self.strike, self.tells));
+        let ended = self.end(files.clone()).await;
+        let changes = files.changes();
+        match ended {
+            Ok(ended) => (json!({ "ended": ended, "changes": changes }), 0),
+            Err(Failed { code, message, exit }) => {
+                let error = json!({ "code": code, "message": message });
+                (json!({ "error": error, "changes": changes }), exit)
+            }
+        }
+    }
+
+    async fn end(&self, files: Arc<dyn FileSystem>) -> Result<Value, Failed> {
+        let log = Log::open(&self.log, self.process);
+        let told = log.clone();
+        let pausing: Arc<std::sync::OnceLock<Canceller>> = Arc::default();
+        let (pauses, ends, after) = (pausing.clone(), AtomicU64::new(0), self.pause_after);
+        let engine = Engine::builder()
+            .clock(FastClock::new())
+            .files(files)
+            .durability(self.durability)
+            .runs_dir(&self.runs)
+            .backend(Echo(log.clone()))
+            .interviewer(interviewer())
+            .on_event(move |event| {
+                told.told(event);
+                if matches!(event.kind, EventKind::StageCompleted { .. })
+                    && Some(ends.fetch_add(1, Ordering::SeqCst) + 1) == after
+                    && let Some(canceller) = pauses.get()
+                {
+                    canceller.pause("so far");
+                }
+            })
+            .build()
+            .map_err(|error| Failed::of("build", &error, 1))?;
+        let act = Act::new(log);
+        let pipeline = match &self.graph {
+            Graph::Shape(name) => shape(name).pipeline(),
+            Graph::Text(text, children) => pipeline(text, children),
+        };
+        let run = match self.begin {
+            Begin::Start => {
+                let start = engine.start_loaded(pipeline, act).run_id(&self.run).seed(7);
+                start.await?
+            }
+            begin => {
+                if begin == Begin::Race {
+                    wait_for_all();
+                }
+                let resume = engine.resume_loaded(self.folder(), pipeline, act);
+                match begin {
+                    Begin::TakeOver => resume.take_over().await?,
+                    Begin::Accept => resume.accept_changes().await?,
+                    _ => resume.await?,
+                }
+            }
+        };
+        finish(run, &pausing).await
+    }
+}
+
+async fn finish(run: RunHandle, pausing: &std::sync::OnceLock<Canceller>) -> Result<Value, Failed> {
+    let _ = pausing.set(run.canceller());
+    let result = run.wait().await?;
+    Ok(json!({
+        "status": result.status,
+        "path": result.path,
+        "failure": result.failure.as_ref().map(ToString::to_string),
+        "restarts": result.restarts,
+        "usage": result.usage,
+    }))
+}
+
+/// Says that this process is there, and waits until standard input ends.
+fn wait_for_all() {
+    use std::io::{Read, Write};
+    let _ = std::io::stdout().write_all(b"r").and_then(|()| std::io::stdout().flush());
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// Why a run did not come to an end.
+struct Failed {
+    code: &'static str,
+    message: String,
+    exit: u8,
+}
+
+impl Failed {
+    fn of(code: &'static str, error: &impl ToString, exit: u8) -> Failed {
+        let message = error.to_string();
+        Failed { code, message, exit }
+    }
+}
+
+/// As of the command line.
+fn exit_of(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Owned { .. } | StoreError::OwnershipLost { .. } => 7,
+        _ => 1,
+    }
+}
+
+impl From<StartError> for Failed {
+    fn from(error: StartError) -> Failed {
+        let exit = match &error {
+            StartError::Store(error) => exit_of(error),
+            _ => 1,
+        };
+        Failed::of(error.code(), &error, exit)
+    }
+}
+
+impl From<RunError> for Failed {
+    fn from(error: RunError) -> Failed {
+        let exit = match &error {
+            RunError::Store { source, .. } => exit_of(source),
+            _ => 1,
+        };
+        Failed::of(error.code(), &error, exit)
+    }
+}
