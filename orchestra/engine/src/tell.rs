@@ -319,6 +319,9 @@ impl Driver {
             return Ok(());
         };
         let place = self.run.place(id);
+        if !self.run.settings.status_files && !store.is_open(place.as_ref(), id.visit) {
+            return Ok(());
+        }
         if self.is_known() {
             // It may have been kept for later when the process ended.
             let missing = id.visit == 1 && matches!(store.read(place.as_ref(), StageFile::Status), Ok(None));

@@ -50,8 +50,11 @@ pub fn remains(folder: &Path, in_order: bool) -> Result<Value, String> {
     let checkpoint = run.checkpoint().map_err(|error| told(&error))?;
     let checkpoint = checkpoint.map(|checkpoint| passing(serde_json::to_value(checkpoint).unwrap()));
     let artifacts = ArtifactStore::open(folder).map_err(|error| error.to_string())?;
-    let artifacts: BTreeMap<String, String> =
-        artifacts.list().into_iter().map(|info| (info.id, info.digest)).collect();
+    let artifacts: BTreeMap<String, String> = artifacts
+        .list()
+        .into_iter()
+        .map(|info| (info.id, info.digest))
+        .collect();
     let mut files = BTreeMap::new();
     let mut runs = BTreeMap::new();
     walk(folder, folder, in_order, &mut files, &mut runs)?;
@@ -72,7 +75,11 @@ fn events(run: &RunFolder, in_order: bool) -> Result<Vec<Value>, String> {
     let events = run.events(1).map_err(|error| error.to_string())?;
     for (at, event) in events.into_iter().enumerate() {
         if event["seq"] != at + 1 {
-            return Err(format!("{path}: event {} has the number {}", at + 1, event["seq"]));
+            return Err(format!(
+                "{path}: event {} has the number {}",
+                at + 1,
+                event["seq"]
+            ));
         }
         let name = event["event"].as_str().unwrap_or_default();
         let key = [&event["index"], &event["attempt"], &event["branch"]].map(Value::to_string);
@@ -143,7 +150,8 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
         (Value::Object(one), Value::Object(other)) => {
             let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
             for name in names {
-                let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                let of =
+                    |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
                 compare(&format!("{path}/{name}"), &of(one), &of(other), found);
             }
         }
@@ -158,7 +166,11 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
                 only.map(Value::to_string).collect()
             };
             let lengths = (one.len(), other.len());
-            found.push(format!("{path}: lists of {lengths:?}, {:?} against {:?}", only(one, other), only(other, one)));
+            found.push(format!(
+                "{path}: lists of {lengths:?}, {:?} against {:?}",
+                only(one, other),
+                only(other, one)
+            ));
         }
         _ if one == other => {}
         _ => found.push(format!("{path}: {one} against {other}")),
@@ -181,17 +193,23 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
             Said::Began(key, repeat) => {
                 let attempt = (run.as_str(), key.as_str());
                 if over.contains(&attempt) {
-                    return Err(format!("{run}: `{key}` began again in process {process}, although it was over"));
+                    return Err(format!(
+                        "{run}: `{key}` began again in process {process}, although it was over"
+                    ));
                 }
                 match began.insert(attempt, *process) {
                     Some(before) if before == *process => {
                         return Err(format!("{run}: `{key}` began twice in process {process}"));
                     }
                     Some(_) if !repeat => {
-                        return Err(format!("{run}: `{key}` was not told in process {process} that it is a repeat"));
+                        return Err(format!(
+                            "{run}: `{key}` was not told in process {process} that it is a repeat"
+                        ));
                     }
                     None if *repeat && *process == 0 => {
-                        return Err(format!("{run}: `{key}` was told that it is a repeat, and never began before"));
+                        return Err(format!(
+                            "{run}: `{key}` was told that it is a repeat, and never began before"
+                        ));
                     }
                     _ => {}
                 }
@@ -242,7 +260,9 @@ pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
         if let Said::Saved(name) = &line.said {
             let number: Option<usize> = name.strip_prefix("cp_").and_then(|number| number.parse().ok());
             if number.is_none_or(|number| number >= records) {
-                return Err(format!("checkpoint `{name}` was told, and the journal has {records} records"));
+                return Err(format!(
+                    "checkpoint `{name}` was told, and the journal has {records} records"
+                ));
             }
         }
     }

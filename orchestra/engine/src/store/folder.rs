@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::commit::Member;
 use super::commit_log::{self, Whose};
-use super::files::{Access, FileSystem, write_new};
+use super::files::{Access, FileSystem, of_level, write_new};
 use super::journal::{self, Journal};
 use super::line::{Position, Scan};
 use super::lines::EventFile;
@@ -81,6 +81,7 @@ impl FolderStore {
         folder: &Path,
         options: StoreOptions,
     ) -> Result<FolderStore, StoreError> {
+        let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         if let Some(parent) = root.parent() {
             make_folders(&*files, parent)?;
@@ -125,6 +126,7 @@ impl FolderStore {
         options: StoreOptions,
         take_over: bool,
     ) -> Result<Opened, StoreError> {
+        let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         let manifest = read_manifest(&*files, &root)?;
         let mut repaired = Vec::new();
