@@ -284,8 +284,8 @@ pub enum Event {
     },
     /// How long the run has been going, for the durations of branches; what is told next happened then.
     Tick {
-        /// The time since the run began; written as `elapsed_us`.
-        #[serde(rename = "elapsed_us", with = "crate::micros")]
+        /// The time since the run began; written as `elapsed_ns`.
+        #[serde(rename = "elapsed_ns", with = "crate::nanos")]
         elapsed: Duration,
     },
     /// What an attempt used, told before how it ended.
@@ -307,8 +307,8 @@ pub enum Event {
     },
     /// The run took longer than it may.
     TimeUp {
-        /// How long it may take; written as `limit_us`.
-        #[serde(rename = "limit_us", with = "crate::micros")]
+        /// How long it may take; written as `limit_ns`.
+        #[serde(rename = "limit_ns", with = "crate::nanos")]
         limit: Duration,
     },
     /// The run used more than it may.

@@ -15,7 +15,7 @@ mod human;
 mod line;
 mod machine;
 mod manager;
-mod micros;
+mod nanos;
 mod outcome;
 mod retry;
 mod saved;

@@ -1,7 +1,5 @@
 //! The state machine: what comes next, and nothing else. No I/O, no clock, no chance.
 
-use std::time::Duration;
-
 use orchestra_graph::table::Constant;
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, SharedPipeline};
 use serde_json::Value;
@@ -155,9 +153,7 @@ impl Machine {
         }
         let flow = match event {
             Event::Tick { elapsed } => {
-                // What is kept is what another process reads.
-                let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-                self.state.totals.elapsed = Duration::from_micros(micros);
+                self.state.totals.elapsed = elapsed;
                 return;
             }
             Event::NodeFinished { id, outcome } if self.is_running(&id) => {

@@ -76,7 +76,7 @@ pub(crate) struct SavedTotals {
     reroutes: u32,
     /// Edges that were taken, and how often.
     pub(crate) taken: Vec<(u32, u32)>,
-    #[serde(rename = "elapsed_us", with = "crate::micros")]
+    #[serde(rename = "elapsed_ns", with = "crate::nanos")]
     elapsed: Duration,
     seed: u64,
     usage: Usage,
@@ -130,7 +130,7 @@ pub(crate) struct SavedAt {
     visit: u32,
     attempt: u32,
     index: u64,
-    #[serde(rename = "delay_us", with = "crate::micros")]
+    #[serde(rename = "delay_ns", with = "crate::nanos")]
     delay: Duration,
 }
 

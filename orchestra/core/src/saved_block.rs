@@ -19,14 +19,14 @@ pub(crate) struct SavedBlock {
     next: usize,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     first_failure: String,
-    #[serde(rename = "began_us", with = "crate::micros")]
+    #[serde(rename = "began_ns", with = "crate::nanos")]
     began: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedBranch {
     pub(crate) edge: u32,
-    #[serde(rename = "began_us", with = "crate::micros")]
+    #[serde(rename = "began_ns", with = "crate::nanos")]
     began: Duration,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<Box<SavedLine>>,
@@ -39,7 +39,7 @@ struct SavedEnd {
     status: BranchStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    #[serde(rename = "duration_us", with = "crate::micros")]
+    #[serde(rename = "duration_ns", with = "crate::nanos")]
     duration: Duration,
 }
 

@@ -31,6 +31,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Whether nothing was used.
+    pub fn is_empty(&self) -> bool {
+        *self == Usage::default()
+    }
+
     /// The tokens of both directions.
     pub const fn tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

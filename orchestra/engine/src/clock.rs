@@ -3,6 +3,8 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -146,19 +148,32 @@ pub trait Clock: Send + Sync + 'static {
     /// The time of day, for people.
     fn now(&self) -> Timestamp;
 
-    /// The time since some fixed moment; it never goes back.
+    /// The time since some fixed moment; it never goes back. It may stand still while the machine sleeps.
     fn elapsed(&self) -> Duration;
 
-    /// Waits.
+    /// Waits, by the hand of [`elapsed`](Clock::elapsed).
     fn sleep(&self, duration: Duration) -> Sleep;
+
+    /// The time since the machine was started, which goes on while it sleeps: by it the deadlines of people are kept.
+    /// `None` where the clock has no such hand; [`elapsed`](Clock::elapsed) counts in its place.
+    fn since_boot(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Which start of which machine [`since_boot`](Clock::since_boot) counts from: clocks of one name agree on it, also
+    /// in different processes. `None` where that is not known; across processes the time of day counts in its place.
+    fn boot_id(&self) -> Option<&str> {
+        None
+    }
 }
 
-/// The clock of the system; waits are those of tokio.
+/// The clock of the system; waits are those of tokio. On Linux it knows how long the machine has slept.
 ///
 /// ```
 /// use orchestra_engine::{Clock, SystemClock};
 /// let clock = SystemClock::new();
 /// assert!(clock.elapsed() <= clock.elapsed());
+/// assert_eq!(clock.since_boot().is_some(), cfg!(target_os = "linux"));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
@@ -193,11 +208,42 @@ impl Clock for SystemClock {
     fn sleep(&self, duration: Duration) -> Sleep {
         Box::pin(tokio::time::sleep(duration))
     }
+
+    #[cfg(target_os = "linux")]
+    fn since_boot(&self) -> Option<Duration> {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+        Some(Duration::new(seconds.ok()?, nanos.ok()?))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn boot_id(&self) -> Option<&str> {
+        static ID: OnceLock<Option<String>> = OnceLock::new();
+        let read = || {
+            let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+            Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+        };
+        ID.get_or_init(read).as_deref()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn two_clocks_of_one_machine_agree_on_its_start() {
+        let (one, other) = (SystemClock::new(), SystemClock::new());
+        let times = [&one, &other, &one].map(|clock| clock.since_boot().expect("Linux has that hand"));
+        assert!(times.is_sorted(), "{times:?}");
+        assert!(
+            times[0] > Duration::ZERO && times[2] - times[0] < Duration::from_secs(60),
+            "{times:?}"
+        );
+        assert_eq!(one.boot_id(), other.boot_id());
+        assert!(one.boot_id().is_some_and(|id| id.trim() == id && id.len() >= 32));
+    }
 
     #[test]
     fn leap_days_and_the_ends_of_years_are_right() {

@@ -11,6 +11,7 @@ use orchestra_core::{
     RunFailure, Usage,
 };
 use orchestra_graph::format_duration;
+use serde_json::value::RawValue;
 
 use crate::attempt::{Attempt, Ended, ring};
 use crate::builtin::child::WAITS_FOR_HUMAN;
@@ -60,7 +61,7 @@ pub(crate) struct Driver {
     /// What will make the run stop where it is.
     pausing: Option<Box<Event>>,
     /// What the run needs to go on, from before it was told to stop.
-    kept: Option<Box<str>>,
+    kept: Option<Box<RawValue>>,
     /// What an attempt used whose end is told next.
     pub(crate) used: Option<Box<(EffectId, Usage)>>,
 }
@@ -311,7 +312,7 @@ impl Driver {
                         return Pause::End(Err(failure));
                     }
                 }
-                Action::StartTimer(id, delay, since) => pending.timer(run, id, *since, delay),
+                Action::StartTimer(id, delay, since) => pending.timer(run, id, &since, delay),
                 Action::AskHuman(id, question) => self.ask(run, pending, id, *question),
                 Action::Cancel(id) => {
                     run.questions.close(&id);
@@ -427,7 +428,7 @@ impl Driver {
             return Ok(());
         };
         let kept = match &self.keeping {
-            Some(keeping) => Some(keeping.kept(&self.machine, self.going())?.into_boxed_str()),
+            Some(keeping) => Some(keeping.kept(&self.machine, self.going())?),
             None => None,
         };
         self.machine.observe(self.run.sink.wanted());
@@ -643,7 +644,7 @@ impl Driver {
             return Ok(());
         };
         let kept = match &self.kept {
-            Some(kept) => kept.to_string(),
+            Some(kept) => kept.clone(),
             None => keeping.kept(&self.machine, self.going())?,
         };
         let checkpoint = Checkpoint::of(
@@ -653,9 +654,8 @@ impl Driver {
             self.machine.state(),
             status,
             failure,
-            kept,
-            store.position(),
         );
+        let checkpoint = checkpoint.with_state(kept, store.position());
         Box::pin(save(store.clone(), checkpoint)).await
     }
 

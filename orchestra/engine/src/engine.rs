@@ -32,7 +32,6 @@ use crate::id::{RunId, random};
 use crate::interview::{Interviewer, SharedInterviewer};
 use crate::keeping::Keeping;
 use crate::pinned::pin;
-use crate::records::PROTOCOL;
 use crate::registry::Registry;
 use crate::replay::ReplayBuilder;
 use crate::resolve::resolve;
@@ -40,7 +39,8 @@ use crate::resume::ResumeBuilder;
 use crate::run::{Origin, Run};
 use crate::sink::Callback;
 use crate::store::{
-    Durability, FileSystem, FolderStore, Manifest, Opened, RunStore, StoreError, StoreOptions, SystemFiles,
+    Durability, FileSystem, FolderStore, Manifest, Opened, PROTOCOL, RunStore, SCHEMA, StoreError,
+    StoreOptions, system,
 };
 
 /// How often a generated name is tried again where its folder is taken.
@@ -75,7 +75,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Opens a run folder to go on with it, away from the threads that run stages.
     pub(crate) async fn open_run(&self, folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
-        let (files, folder, options) = (self.files.clone(), folder.to_owned(), self.store_options());
+        let (files, folder, options) = (self.files.clone(), folder.to_owned(), self.store_options(folder));
         let path = folder.clone();
         let opened =
             tokio::task::spawn_blocking(move || FolderStore::open(files, &folder, options, take_over)).await;
@@ -86,9 +86,11 @@ impl Settings {
         self.files.clone()
     }
 
-    pub(crate) fn store_options(&self) -> StoreOptions {
+    /// How a run is kept in a folder.
+    pub(crate) fn store_options(&self, folder: &Path) -> StoreOptions {
         StoreOptions {
             durability: self.durability,
+            among_runs: self.runs_dir.is_some() && folder.parent() == self.runs_dir.as_deref(),
         }
     }
 
@@ -136,7 +138,7 @@ impl Engine {
             artifact_threshold: ArtifactStore::THRESHOLD,
             working_dir: None,
             runs_dir: None,
-            files: Arc::new(SystemFiles),
+            files: system(),
             durability: Durability::default(),
         }
     }
@@ -381,10 +383,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Another file system, for tests.
+    /// Another file system for run folders, for tests.
     #[must_use]
-    pub fn file_system(mut self, files: impl FileSystem) -> EngineBuilder {
-        self.files = Arc::new(files);
+    pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
+        self.files = files;
         self
     }
 
@@ -538,36 +540,34 @@ impl StartBuilder {
         };
         let seed = self.seed.unwrap_or_else(random);
         origin.seed = seed;
-        let (pipeline, children) = pin(&self.pipeline);
-        let manifest = Manifest {
-            schema: Manifest::SCHEMA.to_owned(),
-            protocol: PROTOCOL,
-            run: String::new(),
-            name: self.pipeline.name.to_string(),
-            goal: self.pipeline.goal().to_owned(),
-            file: self.pipeline.file.to_string(),
-            started: now,
-            seed,
-            simulated: settings.script.is_some(),
-            script: None,
-            engine: env!("CARGO_PKG_VERSION").to_owned(),
-            durability: settings.durability,
-            pipeline,
-            children,
-            params: self.context.clone(),
-            replayed_from: None,
+        let manifest = |id: &RunId| {
+            let (pipeline, children) = pin(&self.pipeline);
+            Manifest {
+                schema: SCHEMA.to_owned(),
+                protocol: PROTOCOL,
+                run: id.to_string(),
+                name: self.pipeline.name.to_string(),
+                goal: self.pipeline.goal().to_owned(),
+                file: self.pipeline.file.to_string(),
+                started: now,
+                seed,
+                simulated: settings.script.is_some(),
+                script: None,
+                engine: env!("CARGO_PKG_VERSION").to_owned(),
+                durability: settings.durability,
+                pipeline,
+                children,
+                params: self.context.clone(),
+                max_time: self.limits.time,
+                replayed_from: None,
+            }
         };
         let store = loop {
             let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
                 break None;
             };
-            let manifest = Manifest {
-                run: id.to_string(),
-                started: now,
-                ..manifest.clone()
-            };
             tries -= 1;
-            match create(&settings, folder, manifest).await {
+            match create(&settings, folder, manifest(&id)).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
                 opened => break Some(opened?),
             }
@@ -615,7 +615,7 @@ async fn create(
     manifest: Manifest,
 ) -> Result<Arc<dyn RunStore>, StoreError> {
     let path = folder.clone();
-    let (files, options) = (settings.files.clone(), settings.store_options());
+    let (files, options) = (settings.files.clone(), settings.store_options(&folder));
     let made = tokio::task::spawn_blocking(move || {
         let store = FolderStore::create(files, &folder, options)?;
         store.manifest(&manifest)?;

@@ -91,18 +91,6 @@ pub enum StartError {
         /// Whether it was.
         simulated: bool,
     },
-    /// The run was written by an engine whose files this one does not know.
-    #[error(
-        "run `{run}` is written in version {found} of the run folder; this engine knows version {supported}"
-    )]
-    Protocol {
-        /// The run.
-        run: String,
-        /// The version.
-        found: u32,
-        /// What is known.
-        supported: u32,
-    },
     /// There is no tokio runtime to run on.
     #[error("a run needs a tokio runtime; start it from within one, such as under `#[tokio::main]`")]
     NoRuntime,
@@ -119,7 +107,6 @@ impl StartError {
             StartError::Moved { .. } => "position_gone",
             StartError::Over(_) => "run_over",
             StartError::Simulated { .. } => "simulated",
-            StartError::Protocol { .. } => "store_version",
             StartError::NoRuntime => "no_runtime",
         }
     }

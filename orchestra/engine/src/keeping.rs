@@ -7,11 +7,12 @@ use std::time::Duration;
 use orchestra_core::{EffectId, Event, Machine, Usage};
 use orchestra_graph::{Mapping, NodeIndex};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
-use crate::deadline::Began;
-use crate::records::{Entry, Happened, Kept, PROTOCOL};
+use crate::deadline::{self, Began};
+use crate::records::{Entry, Happened, Kept};
 use crate::run::Run;
-use crate::store::{Commit, RunStore, StoreError, Synced, checkpoint_name};
+use crate::store::{Commit, PROTOCOL, RunStore, StoreError, Synced, checkpoint_name};
 
 /// The journal of a run that goes on, and what of it the machine was not told yet.
 pub(crate) struct Keeping {
@@ -53,7 +54,7 @@ impl Keeping {
         let begin = Entry::Begin {
             run: run.id.to_string(),
             protocol: PROTOCOL,
-            boot: run.settings.clock.boot_id(),
+            boot: run.settings.clock.boot_id().map(str::to_owned),
         };
         self.append(run, &begin).map(drop)
     }
@@ -62,7 +63,7 @@ impl Keeping {
     pub(crate) fn resume(&mut self, run: &Run) -> Result<(), StoreError> {
         let resume = Entry::Resume {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
-            boot: run.settings.clock.boot_id(),
+            boot: run.settings.clock.boot_id().map(str::to_owned),
         };
         self.told = self.append(run, &resume)?;
         Ok(())
@@ -77,7 +78,7 @@ impl Keeping {
         usage: Option<Usage>,
     ) -> Result<(), StoreError> {
         let happened = Happened {
-            elapsed: micros(elapsed),
+            elapsed: nanos(elapsed),
             event,
             usage,
         };
@@ -103,7 +104,7 @@ impl Keeping {
         let record = Whole {
             epoch: self.epoch,
             at: clock.now().as_millis(),
-            real: micros(clock.real_elapsed()),
+            real: deadline::micros(&**clock),
             events: run.sink.told(),
             entry,
         };
@@ -203,15 +204,15 @@ impl Keeping {
         }
     }
 
-    /// All that the run needs to go on, as text.
-    pub(crate) fn kept(&self, machine: &Machine, elapsed: Duration) -> Result<String, StoreError> {
+    /// All that the run needs to go on, in the form in which it is written.
+    pub(crate) fn kept(&self, machine: &Machine, elapsed: Duration) -> Result<Box<RawValue>, StoreError> {
         let kept = Kept {
             machine: machine.saved(),
             timers: self.timers.clone(),
             turns: self.turns.clone(),
-            elapsed: micros(elapsed),
+            elapsed: nanos(elapsed),
         };
-        serde_json::to_string(&kept).map_err(|source| self.unwritable("checkpoint.json", source))
+        serde_json::value::to_raw_value(&kept).map_err(|source| self.unwritable("checkpoint.json", source))
     }
 }
 
@@ -222,6 +223,6 @@ struct Written<'a> {
     happened: &'a Happened,
 }
 
-pub(crate) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

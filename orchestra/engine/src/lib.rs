@@ -9,6 +9,7 @@ mod binding;
 mod blocking;
 mod builtin;
 mod clock;
+mod control;
 mod deadline;
 mod disk;
 mod driver;
@@ -52,6 +53,10 @@ pub use builtin::backend::{
 pub use builtin::simulate::answer_of;
 pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
+pub use control::{
+    ControlClient, ControlError, ControlRefusal, ControlReply, ControlRequest, Controlled, Mailbox, Request,
+    Sender,
+};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder, StartBuilder};
 pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
@@ -74,12 +79,13 @@ pub use orchestra_core::{
     Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
 pub use registry::Registry;
-pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use replay::ReplayBuilder;
+pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
 pub use store::{
-    Checkpoint, FolderStore, Manifest, RecordedOutcome, RunStore, StageFile, StagePlace, StoreError,
+    Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
+    ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::stream::FuturesUnordered;
 use orchestra_core::{Answer, EffectId, Question};
+use orchestra_graph::kind;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Attempt, Ended};
@@ -104,12 +105,17 @@ impl<'h> Pending<'h> {
         });
     }
 
-    /// Waits for some time, part of which may have passed.
-    pub(crate) fn timer(&mut self, run: &'h Run, id: EffectId, since: Began, delay: Duration) {
+    /// Waits for some time, part of which may have passed. That of people goes on while the machine sleeps, that of
+    /// stages does not (rules H3, Y6).
+    pub(crate) fn timer(&mut self, run: &Run, id: EffectId, since: &Began, delay: Duration) {
         let clock = &run.settings.clock;
+        let sleep = match run.pipeline.stage(id.node).kind() {
+            kind::WAIT_HUMAN => wait_until(clock, since, delay),
+            _ => clock.sleep(since.left(&**clock, delay)),
+        };
         self.wanted(id, |id| {
             Box::pin(async move {
-                wait_until(clock, since, delay).await;
+                sleep.await;
                 Done::Timer(id)
             })
         });

@@ -3,25 +3,14 @@
 use std::sync::Arc;
 
 use orchestra_graph::{LoadOptions, Pipeline, ReadFault, SharedPipeline, Source, Transform, load};
-use sha2::{Digest, Sha256};
 
 use crate::store::PinnedPipeline;
 
-/// A number that two pipelines share if runs of them go the same way, in hexadecimal digits.
-pub(crate) fn fingerprint(pipeline: &Pipeline) -> String {
-    let digest = Sha256::digest(pipeline.canonical().as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A pipeline as it is kept with a run, and those that its stages run.
 pub(crate) fn pin(pipeline: &Pipeline) -> (PinnedPipeline, Vec<PinnedPipeline>) {
-    let one = |pipeline: &Pipeline| PinnedPipeline {
-        file: pipeline.file.to_string(),
-        hash: fingerprint(pipeline),
-        source: pipeline.source.to_string(),
-    };
     let family = pipeline.family();
-    (one(pipeline), family.into_iter().skip(1).map(one).collect())
+    let children = family.into_iter().skip(1).map(PinnedPipeline::of);
+    (PinnedPipeline::of(pipeline), children.collect())
 }
 
 /// The pipeline that was kept with a run; `None` where its text is not understood any more.

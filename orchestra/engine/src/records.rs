@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::deadline::Began;
 use crate::store::PinnedPipeline;
 
-/// The version of what is written here.
-pub(crate) const PROTOCOL: u32 = 1;
-
 /// A record of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -54,7 +51,7 @@ pub(crate) enum Entry {
 /// An event, with what belongs to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Happened {
-    /// The microseconds that the run was going.
+    /// The nanoseconds that the run was going.
     pub(crate) elapsed: u64,
     pub(crate) event: Event,
     /// What the attempt used that ended.
@@ -72,6 +69,6 @@ pub(crate) struct Kept {
     /// How often each node was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) turns: Vec<(u32, usize)>,
-    /// The microseconds that the run was going.
+    /// The nanoseconds that the run was going.
     pub(crate) elapsed: u64,
 }

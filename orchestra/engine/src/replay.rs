@@ -100,10 +100,13 @@ impl ReplayBuilder {
         let (source, target) = (from.clone(), to.clone());
         let forked = tokio::task::spawn_blocking(move || {
             let view = RunFolder::open(&source)?;
-            let Fork { mut manifest, records } = fork(&view, &checkpoint)?;
+            let Fork {
+                mut manifest,
+                records,
+            } = fork(&view, &checkpoint)?;
             manifest.run = id.to_string();
             manifest.started = now;
-            let store = FolderStore::create(settings.files(), &target, settings.store_options())?;
+            let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
             store.manifest(&manifest)?;
             for record in &records {
                 store.append(record)?;
@@ -143,7 +146,7 @@ struct Fork {
 }
 
 fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
-    let mut manifest = view.manifest()?;
+    let mut manifest = view.manifest().clone();
     let records = view.raw_records()?;
     let last = records.len().saturating_sub(1) as u64;
     let unknown = || StoreError::NoCheckpoint {
@@ -159,7 +162,9 @@ fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
     // The pipeline was changed later: at the checkpoint it was what it was before the change.
     for record in behind {
         if let Ok(Record {
-            entry: Entry::Changed { pipeline, children, .. },
+            entry: Entry::Changed {
+                pipeline, children, ..
+            },
             ..
         }) = serde_json::from_slice(record)
         {
@@ -191,7 +196,11 @@ pub(crate) fn copy_stages(
     copy_folder(&from.join("artifacts"), &to.join("artifacts"), &[])?;
     for row in pipeline.nodes.iter() {
         for restart in 0..restarts {
-            copy_folder(&base(from, restart).join(&*row.id), &base(to, restart).join(&*row.id), &[])?;
+            copy_folder(
+                &base(from, restart).join(&*row.id),
+                &base(to, restart).join(&*row.id),
+                &[],
+            )?;
         }
     }
     let (from, to) = (base(from, restarts), base(to, restarts));
@@ -235,7 +244,9 @@ fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), StoreErro
         if without.iter().any(|other| name == *other) {
             continue;
         }
-        let kind = entry.file_type().map_err(|error| StoreError::io("read", &path, error))?;
+        let kind = entry
+            .file_type()
+            .map_err(|error| StoreError::io("read", &path, error))?;
         if kind.is_dir() {
             copy_folder(&path, &to.join(&name), &[])?;
         } else if kind.is_file() {

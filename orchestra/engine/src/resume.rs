@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use orchestra_core::{Budget, Machine, RunFailure, SharedPipeline};
 use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
+use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use crate::driver::{Driver, Limits};
@@ -16,13 +17,13 @@ use crate::engine::Settings;
 use crate::error::{Changed, Over, StartError};
 use crate::handle::RunHandle;
 use crate::id::RunId;
-use crate::keeping::{Keeping, micros};
-use crate::pinned::{fingerprint, pin, pinned};
-use crate::records::{Entry, Kept, PROTOCOL, Record};
+use crate::keeping::{Keeping, nanos};
+use crate::pinned::{pin, pinned};
+use crate::records::{Entry, Kept, Record};
 use crate::replay::copy_stages;
 use crate::resolve::resolve;
 use crate::run::{Origin, Run};
-use crate::store::{Manifest, Opened, RunStore, StoreError};
+use crate::store::{Manifest, Opened, PinnedPipeline, RunStore, StoreError};
 use crate::take_up::TakenUp;
 
 /// A run that is about to go on from where it is; await it.
@@ -144,13 +145,6 @@ impl ResumeBuilder {
             copied_from,
         };
         let simulated = settings.script.is_some();
-        if opened.manifest.protocol != PROTOCOL {
-            return Err(StartError::Protocol {
-                run: opened.manifest.run,
-                found: opened.manifest.protocol,
-                supported: PROTOCOL,
-            });
-        }
         if opened.manifest.simulated != simulated {
             return Err(StartError::Simulated {
                 run: opened.manifest.run,
@@ -228,8 +222,7 @@ struct Read {
 impl TakeUp {
     fn take_up(self, opened: Opened, origin: Origin) -> Result<Box<Driver>, StartError> {
         let mut read = read(opened)?;
-        let pinned_hash = read.manifest.pipeline.hash.clone();
-        if fingerprint(&self.pipeline) == pinned_hash {
+        if PinnedPipeline::of(&self.pipeline).hash == read.manifest.pipeline.hash {
             return self.driver(self.pipeline.clone(), &read, origin);
         }
         let Manifest {
@@ -260,7 +253,7 @@ impl TakeUp {
             machine,
             timers: keeping.timers_over(&mapping),
             turns: keeping.turns_over(&mapping),
-            elapsed: micros(before.before),
+            elapsed: nanos(before.before),
         };
         read.told = keeping.told;
         read.failure = before
@@ -326,7 +319,7 @@ impl TakeUp {
         if let Some(kept) = &read.base {
             keeping.timers = kept.timers.clone();
             keeping.turns = kept.turns.clone();
-            driver.before = Duration::from_micros(kept.elapsed);
+            driver.before = Duration::from_nanos(kept.elapsed);
             taken_up.ended = kept.machine.is_finished().then(|| read.failure.clone());
             taken_up.begun = true;
         }
@@ -341,7 +334,13 @@ impl TakeUp {
         if let Some(from) = &self.copied_from {
             let pending = driver.machine.pending();
             let in_flight: Vec<NodeIndex> = pending.iter().map(|id| id.node).collect();
-            copy_stages(from, read.store.folder(), &driver.run.pipeline, driver.machine.state(), &in_flight)?;
+            copy_stages(
+                from,
+                read.store.folder(),
+                &driver.run.pipeline,
+                driver.machine.state(),
+                &in_flight,
+            )?;
         }
         Ok(driver)
     }
@@ -375,7 +374,8 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         first = checkpoint.journal.records;
         read.told = first.saturating_sub(1);
         read.failure = checkpoint.failure;
-        let kept = serde_json::from_str(&checkpoint.state);
+        let state = checkpoint.state.as_deref().map_or("null", RawValue::get);
+        let kept = serde_json::from_str(state);
         read.base = Some(kept.map_err(|error| StoreError::damaged_state(&path, &error))?);
     }
     for (number, record) in (first..).zip(scan.iter()) {

@@ -351,7 +351,6 @@ impl Run {
         lock(&self.own).turns = turns.map(|(node, turns)| (NodeIndex(*node), turns - 1)).collect();
     }
 
-
     /// The artifacts, read from the run folder at the first need (Attractor 5.5).
     pub(crate) fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
         if let Some(artifacts) = &lock(&self.own).artifacts {

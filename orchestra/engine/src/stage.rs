@@ -213,7 +213,7 @@ impl StageContext {
         self.active.clone().map(Active)
     }
 
-    pub(crate) fn run(&self) -> &Run {
+    pub(crate) fn run(&self) -> &Arc<Run> {
         &self.run
     }
 

@@ -26,12 +26,12 @@ pub(crate) struct TakenUp {
     /// How the run ended, where it had.
     pub(crate) ended: Option<Option<RunFailure>>,
     /// The stages that were in flight.
-    repeats: HashSet<EffectId>,
+    pub(crate) repeats: HashSet<EffectId>,
     /// Which events the machine causes again, and how many are written already.
-    retelling: Option<Retelling>,
+    pub(crate) retelling: Option<Retelling>,
 }
 
-struct Retelling {
+pub(crate) struct Retelling {
     next: u64,
     known: u64,
 }
@@ -63,7 +63,7 @@ impl Driver {
                 Entry::Resume { boot: of, .. } => boot.clone_from(of),
                 Entry::Changed { .. } => {}
                 Entry::Happened(happened) => {
-                    self.elapsed = Duration::from_micros(happened.elapsed);
+                    self.elapsed = Duration::from_nanos(happened.elapsed);
                     self.before = self.elapsed;
                     self.count_turn(&happened.event);
                     if let (Event::TimerFired { id }, Some(keeping)) = (&happened.event, &mut self.keeping) {
@@ -75,7 +75,7 @@ impl Driver {
             if let Some(keeping) = &mut self.keeping {
                 keeping.told = *number;
             }
-            let began = Began::at(record.at, record.real, boot.clone());
+            let began = Began::of(self.now, record.real, boot.clone());
             self.retell(&began)?;
         }
         if let Some(taken_up) = &mut self.taken_up {
@@ -171,7 +171,7 @@ impl Driver {
             usage,
         } = noted.happened;
         self.count_turn(&event);
-        self.tell_machine(event, usage, Duration::from_micros(elapsed));
+        self.tell_machine(event, usage, Duration::from_nanos(elapsed));
     }
 
     /// Counts a turn of a node's script that is over.

@@ -151,7 +151,7 @@ impl Driver {
             }
             Observation::StageCompleted { id, index, outcome } => {
                 self.keep_status(&id, &outcome)?;
-                let duration = self.took(&id);
+                let (duration, usage) = (self.took(&id), self.used_by(&id));
                 self.emit(EventKind::StageCompleted {
                     node: run.name(id.node),
                     branch: self.branch(&id.branch),
@@ -161,7 +161,7 @@ impl Driver {
                     outcome: outcome.status,
                     preferred_label: outcome.preferred_label,
                     notes: outcome.notes,
-                    usage: self.used_by(&id),
+                    usage,
                     duration,
                 });
                 return Ok(Some(id.node));
@@ -173,7 +173,7 @@ impl Driver {
                 will_retry,
             } => {
                 self.keep_status(&id, &outcome)?;
-                let duration = self.took(&id);
+                let (duration, usage) = (self.took(&id), self.used_by(&id));
                 self.emit(EventKind::StageFailed {
                     node: run.name(id.node),
                     branch: self.branch(&id.branch),
@@ -183,7 +183,7 @@ impl Driver {
                     error: outcome.failure_reason.unwrap_or_default(),
                     category: outcome.failure_category,
                     will_retry,
-                    usage: self.used_by(&id),
+                    usage,
                     duration,
                 });
                 return Ok(Some(id.node));

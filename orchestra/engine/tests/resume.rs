@@ -28,7 +28,12 @@ impl Log {
     }
 
     fn keys(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().map(|(key, _)| key.clone()).collect()
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     fn repeats(&self) -> Vec<String> {
@@ -134,7 +139,14 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
 
     let names = event_names(&folder);
     let count = |name: &str| names.iter().filter(|known| *known == name).count();
-    assert_eq!((count("PipelineStarted"), count("PipelinePaused"), count("PipelineResumed")), (1, 1, 1));
+    assert_eq!(
+        (
+            count("PipelineStarted"),
+            count("PipelinePaused"),
+            count("PipelineResumed")
+        ),
+        (1, 1, 1)
+    );
     assert_eq!((count("StageCompleted"), count("PipelineCompleted")), (5, 1));
     assert_eq!(count("StageStarted"), 6, "the one in flight began twice");
 }
@@ -143,18 +155,32 @@ async fn a_paused_run_goes_on_with_the_stage_that_was_in_flight() {
 async fn a_run_that_is_over_is_not_gone_on_with() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let run = engine().start_loaded(acts(CHAIN), Acts::new()).run_dir(&folder).run_id("one");
+    let run = engine()
+        .start_loaded(acts(CHAIN), Acts::new())
+        .run_dir(&folder)
+        .run_id("one");
     run.await.unwrap().wait().await.unwrap();
     let before = std::fs::read(folder.join("events.jsonl")).unwrap();
-    let error = engine().resume_loaded(&folder, acts(CHAIN), Acts::new()).await.unwrap_err();
+    let error = engine()
+        .resume_loaded(&folder, acts(CHAIN), Acts::new())
+        .await
+        .unwrap_err();
     assert_eq!(error.to_string(), "run `one` has ended in success");
     assert_eq!(std::fs::read(folder.join("events.jsonl")).unwrap(), before);
 
     let failed = place.path().join("failed");
-    let run = engine().start_loaded(acts(CHAIN), Acts::new().fails("b", "no disk")).run_dir(&failed);
+    let run = engine()
+        .start_loaded(acts(CHAIN), Acts::new().fails("b", "no disk"))
+        .run_dir(&failed);
     run.run_id("two").await.unwrap().wait().await.unwrap();
-    let error = engine().resume_loaded(&failed, acts(CHAIN), Acts::new()).await.unwrap_err();
-    assert_eq!(error.to_string(), "run `two` has ended: stage `b` failed: no disk");
+    let error = engine()
+        .resume_loaded(&failed, acts(CHAIN), Acts::new())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "run `two` has ended: stage `b` failed: no disk"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +191,11 @@ async fn a_back_off_goes_on_with_what_is_left_of_it() {
     let fails = || Acts::new().fails("a", "busy");
     let clock = support::clock();
     let at = |clock: &support::TestClock| Engine::builder().clock(clock.clone()).build().unwrap();
-    let run = at(&clock).start_loaded(acts(graph), fails()).run_dir(&folder).await.unwrap();
+    let run = at(&clock)
+        .start_loaded(acts(graph), fails())
+        .run_dir(&folder)
+        .await
+        .unwrap();
     let mut events = run.events();
     while let Some(event) = events.recv().await {
         if matches!(event.kind, EventKind::StageRetrying { .. }) {
@@ -176,9 +206,14 @@ async fn a_back_off_goes_on_with_what_is_left_of_it() {
     paused(run).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let began = tokio::time::Instant::now();
-    let run = at(&clock).resume_loaded(&folder, acts(graph), fails()).await.unwrap();
+    let run = at(&clock)
+        .resume_loaded(&folder, acts(graph), fails())
+        .await
+        .unwrap();
     let result = run.wait().await.unwrap();
-    let RunFailure::StageFailed { .. } = result.failure.unwrap() else { panic!("the stage fails") };
+    let RunFailure::StageFailed { .. } = result.failure.unwrap() else {
+        panic!("the stage fails")
+    };
     assert_eq!(result.error_history.len(), 4, "attempts before the stop count");
     // Three seconds of the first wait are left, and two more waits follow.
     assert_eq!(began.elapsed().as_secs(), 23);
@@ -197,7 +232,11 @@ async fn a_question_keeps_its_deadline() {
     };
     let clock = support::clock();
     let at = |clock: &support::TestClock| Engine::builder().clock(clock.clone()).build().unwrap();
-    let run = at(&clock).start_loaded(gate(), ()).run_dir(&folder).await.unwrap();
+    let run = at(&clock)
+        .start_loaded(gate(), ())
+        .run_dir(&folder)
+        .await
+        .unwrap();
     until(|| !run.questions().is_empty()).await;
     tokio::time::sleep(Duration::from_secs(20 * 60)).await;
     paused(run).await;
@@ -214,15 +253,29 @@ async fn a_question_keeps_its_deadline() {
 async fn a_question_that_nobody_could_answer_is_asked_again() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
-    let gate = || pipeline("digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship]; ask -> start [label=Back] }");
+    let gate = || {
+        pipeline(
+            "digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship]; ask -> start [label=Back] }",
+        )
+    };
     let nobody = orchestra_engine::CallbackInterviewer::new(|_| async {
         Err::<Answer, _>(orchestra_engine::InterviewError::Unavailable {
             reason: "no terminal".to_owned(),
         })
     });
     let alone = Engine::builder().interviewer(nobody).build().unwrap();
-    let result = alone.start_loaded(gate(), ()).run_dir(&folder).await.unwrap().wait().await.unwrap();
-    assert_eq!((result.status, result.failure.unwrap().code()), (RunStatus::Paused, "waits_for_human"));
+    let result = alone
+        .start_loaded(gate(), ())
+        .run_dir(&folder)
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
+    assert_eq!(
+        (result.status, result.failure.unwrap().code()),
+        (RunStatus::Paused, "waits_for_human")
+    );
     let run = engine().resume_loaded(&folder, gate(), ()).await.unwrap();
     until(|| !run.questions().is_empty()).await;
     run.answer("ask", Answer::choice("Ship")).unwrap();
@@ -283,12 +336,22 @@ async fn a_restarted_run_goes_on_in_its_last_life() {
             }
         })
     };
-    let run = engine().start_loaded(acts(graph), stages(true)).run_dir(&folder).await.unwrap();
+    let run = engine()
+        .start_loaded(acts(graph), stages(true))
+        .run_dir(&folder)
+        .await
+        .unwrap();
     until(|| log.keys().len() == 2).await;
     paused(run).await;
-    let run = engine().resume_loaded(&folder, acts(graph), stages(false)).await.unwrap();
+    let run = engine()
+        .resume_loaded(&folder, acts(graph), stages(false))
+        .await
+        .unwrap();
     let result = run.wait().await.unwrap();
-    assert_eq!((result.restarts, result.path.join(" ")), (1, "a b exit".to_owned()));
+    assert_eq!(
+        (result.restarts, result.path.join(" ")),
+        (1, "a b exit".to_owned())
+    );
     assert_eq!(log.keys(), ["b#1/1", "restart-1/b#1/1", "restart-1/b#1/1"]);
     assert!(folder.join("restart-1/b/status.json").is_file());
 }
@@ -298,23 +361,51 @@ async fn what_a_run_used_survives_and_its_budget_stops_it_where_it_is() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
     let spend = |stage: StageContext| {
-        stage.record_usage(Usage { input_tokens: 400, output_tokens: 100, cost_micros: 10 });
+        stage.record_usage(Usage {
+            input_tokens: 400,
+            output_tokens: 100,
+            cost_micros: 10,
+        });
         std::future::ready(Outcome::success())
     };
     let stages = || Acts::new().on("a", spend).on("b", spend).on("c", spend);
-    let budget = |tokens| Budget { max_tokens: Some(tokens), ..Budget::default() };
-    let run = engine().start_loaded(acts(CHAIN), stages()).run_dir(&folder).budget(budget(1_000));
+    let budget = |tokens| Budget {
+        max_tokens: Some(tokens),
+        ..Budget::default()
+    };
+    let run = engine()
+        .start_loaded(acts(CHAIN), stages())
+        .run_dir(&folder)
+        .budget(budget(1_000));
     let result = run.await.unwrap().wait().await.unwrap();
     assert_eq!((result.status, result.usage.tokens()), (RunStatus::Paused, 1_000));
     let told = result.failure.unwrap();
-    assert_eq!((told.code(), told.to_string().as_str()), ("budget", "the run reached its budget: 1000 of 1000 tokens"));
+    assert_eq!(
+        (told.code(), told.to_string().as_str()),
+        ("budget", "the run reached its budget: 1000 of 1000 tokens")
+    );
     assert_eq!(result.path, ["start", "a", "b"]);
     // The same budget stops it at once.
-    let run = engine().resume_loaded(&folder, acts(CHAIN), stages()).budget(budget(1_000)).await.unwrap();
+    let run = engine()
+        .resume_loaded(&folder, acts(CHAIN), stages())
+        .budget(budget(1_000))
+        .await
+        .unwrap();
     assert_eq!(run.wait().await.unwrap().path, ["start", "a", "b"]);
-    let run = engine().resume_loaded(&folder, acts(CHAIN), stages()).budget(budget(9_000)).await.unwrap();
+    let run = engine()
+        .resume_loaded(&folder, acts(CHAIN), stages())
+        .budget(budget(9_000))
+        .await
+        .unwrap();
     let result = run.wait().await.unwrap();
-    assert_eq!((result.is_success(), result.usage.tokens(), result.usage.cost_micros), (true, 1_500, 30));
+    assert_eq!(
+        (
+            result.is_success(),
+            result.usage.tokens(),
+            result.usage.cost_micros
+        ),
+        (true, 1_500, 30)
+    );
 }
 
 #[tokio::test]
@@ -330,16 +421,28 @@ async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() 
     until(|| log.keys().len() == 2).await;
     paused(run).await;
     let changed = "start -> a -> b -> lint -> c -> exit; graph [goal=better]";
-    let resume = |edges: &str| engine().resume_loaded(&folder, acts(edges), logging(&log, &["lint", "c"], &[]));
-    let StartError::Changed(told) = resume(changed).await.unwrap_err() else { panic!("it is refused") };
+    let resume =
+        |edges: &str| engine().resume_loaded(&folder, acts(edges), logging(&log, &["lint", "c"], &[]));
+    let StartError::Changed(told) = resume(changed).await.unwrap_err() else {
+        panic!("it is refused")
+    };
     let told = told.to_string();
     assert!(told.contains("+ node lint") && told.contains("goal"), "{told}");
-    let StartError::Moved { reason, .. } = resume("start -> a -> c -> exit").accept_changes().await.unwrap_err()
+    let StartError::Moved { reason, .. } = resume("start -> a -> c -> exit")
+        .accept_changes()
+        .await
+        .unwrap_err()
     else {
         panic!("the run stands nowhere")
     };
     assert_eq!(reason, "the run stands at `b`, which is gone");
-    let result = resume(changed).accept_changes().await.unwrap().wait().await.unwrap();
+    let result = resume(changed)
+        .accept_changes()
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
     assert_eq!(result.path, ["start", "a", "b", "lint", "c", "exit"]);
     assert_eq!(result.context.text("graph.goal"), "better");
     // From now on the changed one is that of the run.
@@ -358,11 +461,21 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     };
     let graph = "start -> a -> b; b -> exit [condition=\"context.count=6\"]; b -> a";
     let stages = || Acts::new().on("a", count).on("b", count);
-    let run = engine().start_loaded(acts(graph), stages()).run_dir(&folder).await.unwrap();
+    let run = engine()
+        .start_loaded(acts(graph), stages())
+        .run_dir(&folder)
+        .await
+        .unwrap();
     let whole = run.wait().await.unwrap();
     let files = |folder: &Path| -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
-        for note in ["a/note.txt", "b/note.txt", "a/visits/1/note.txt", "a/visits/2/note.txt", "b/visits/2/note.txt"] {
+        for note in [
+            "a/note.txt",
+            "b/note.txt",
+            "a/visits/1/note.txt",
+            "a/visits/2/note.txt",
+            "b/visits/2/note.txt",
+        ] {
             files.extend(std::fs::read_to_string(folder.join(note)).map(|text| (note.to_owned(), text)));
         }
         files
@@ -371,19 +484,31 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     for number in 0..6 {
         let name = format!("cp_{number:06}");
         let target = place.path().join(&name);
-        let replayed = engine().replay_loaded(&folder, &name, acts(graph), stages()).run_dir(&target);
+        let replayed = engine()
+            .replay_loaded(&folder, &name, acts(graph), stages())
+            .run_dir(&target);
         let result = replayed.await.unwrap().wait().await.unwrap();
         assert_eq!(result.path, whole.path, "{name}");
         assert_eq!(result.context, whole.context, "{name}");
         assert_eq!(files(&target), files(&folder), "{name}");
         let names = event_names(&target);
-        assert_eq!(names.iter().filter(|name| *name == "StageCompleted").count(), 8, "{name}");
+        assert_eq!(
+            names.iter().filter(|name| *name == "StageCompleted").count(),
+            8,
+            "{name}"
+        );
     }
     assert_eq!(std::fs::read(folder.join("journal.jsonl")).unwrap(), before);
     let end = engine().replay_loaded(&folder, "cp_000006", acts(graph), stages());
-    assert_eq!(end.run_dir(place.path().join("end")).await.unwrap_err().code(), "run_over");
+    assert_eq!(
+        end.run_dir(place.path().join("end")).await.unwrap_err().code(),
+        "run_over"
+    );
     let none = engine().replay_loaded(&folder, "cp_000099", acts(graph), stages());
-    assert_eq!(none.run_dir(place.path().join("none")).await.unwrap_err().code(), "no_checkpoint");
+    assert_eq!(
+        none.run_dir(place.path().join("none")).await.unwrap_err().code(),
+        "store_no_checkpoint"
+    );
 }
 
 #[tokio::test]
@@ -400,7 +525,10 @@ async fn without_a_journal_a_run_goes_on_from_where_it_was_paused() {
     until(|| log.keys().len() == 2).await;
     paused(run).await;
     let again = Log::default();
-    let run = light().resume_loaded(&folder, acts(CHAIN), logging(&again, &["a", "b", "c"], &[])).await.unwrap();
+    let run = light()
+        .resume_loaded(&folder, acts(CHAIN), logging(&again, &["a", "b", "c"], &[]))
+        .await
+        .unwrap();
     assert!(run.wait().await.unwrap().is_success());
     assert_eq!(again.keys(), ["b#1/1", "c#1/1"]);
 }
@@ -414,16 +542,28 @@ async fn a_child_goes_on_with_its_parent() {
         exit [shape=Msquare, type=exit]; start -> a -> b -> c -> exit }";
     let family = || -> Pipeline {
         let read = |_: &str, _: u64| Ok(child.as_bytes().to_vec());
-        let options = orchestra_graph::LoadOptions { children: Some(&read), ..Default::default() };
-        orchestra_graph::load(orchestra_graph::Source::new("t.dot", text), &options).pipeline().unwrap()
+        let options = orchestra_graph::LoadOptions {
+            children: Some(&read),
+            ..Default::default()
+        };
+        orchestra_graph::load(orchestra_graph::Source::new("t.dot", text), &options)
+            .pipeline()
+            .unwrap()
     };
     let log = Log::default();
     let nodes = ["a", "b", "c"];
-    let run = engine().start_loaded(family(), logging(&log, &nodes, &["b"])).run_dir(&folder).await.unwrap();
+    let run = engine()
+        .start_loaded(family(), logging(&log, &nodes, &["b"]))
+        .run_dir(&folder)
+        .await
+        .unwrap();
     until(|| log.keys().len() == 2).await;
     paused(run).await;
     let again = Log::default();
-    let run = engine().resume_loaded(&folder, family(), logging(&again, &nodes, &[])).await.unwrap();
+    let run = engine()
+        .resume_loaded(&folder, family(), logging(&again, &nodes, &[]))
+        .await
+        .unwrap();
     assert!(run.wait().await.unwrap().is_success());
     assert_eq!(again.keys(), ["b#1/1", "c#1/1"], "the child went on too");
     assert_eq!(again.repeats(), ["b#1/1"]);

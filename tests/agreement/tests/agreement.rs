@@ -57,3 +57,19 @@ fn a_compiled_table_equals_the_loaded_one_but_for_the_tests_of_its_conditions() 
         assert_eq!(conditions(compiled), conditions(&loaded), "seed {seed}");
     }
 }
+
+#[test]
+fn a_run_of_the_compiled_form_may_go_on_under_the_loaded_one() {
+    let mut texts = std::collections::BTreeSet::new();
+    for (seed, compiled) in compiled() {
+        let loaded = load_pipeline(&generate::cases(seed, 1).next().unwrap().dot).unwrap();
+        assert_eq!(compiled.canonical(), loaded.canonical(), "seed {seed}");
+        let difference = orchestra::graph::Difference::between(compiled, &loaded);
+        assert!(difference.is_empty(), "seed {seed}\n{difference}");
+        texts.insert(loaded.canonical());
+    }
+    assert!(
+        texts.len() > GRAPHS / 2,
+        "different pipelines have different texts"
+    );
+}

@@ -57,6 +57,8 @@ fn compiled_children_equal_loaded_ones() {
     let mut met = Vec::new();
     same(&release::PIPELINE, &loaded, &mut met);
     assert_eq!(met, ["release", "lint", "build", "lint"]);
+    assert_eq!(release::PIPELINE.canonical(), loaded.canonical());
+    assert!(orchestra::graph::Difference::between(&release::PIPELINE, &loaded).is_empty());
     for pipeline in [&release::PIPELINE, &loaded] {
         let row = |node: &str| pipeline.stage(pipeline.find(node).unwrap()).row();
         let runs = ["lint", "watch", "again", "named"].map(|node| row(node).child);

@@ -92,7 +92,7 @@ impl Handler for Wait {
 }
 
 /// A pipeline that lives as long as the program, as a compiled one does.
-fn lasting(text: String) -> &'static Pipeline {
+pub(crate) fn lasting(text: String) -> &'static Pipeline {
     let loaded = load(Source::new("bench.dot", text), &LoadOptions::default());
     Box::leak(Box::new(loaded.pipeline().expect("the pipeline is sound")))
 }

@@ -1,114 +1,165 @@
-//! Where a run is kept, behind a trait so that a test can make every write fail.
+//! Where a run is kept.
 
+mod checkpoint;
+mod error;
+#[allow(dead_code)]
+mod files;
+#[allow(dead_code)]
 mod folder;
+#[allow(dead_code)]
+mod journal;
+#[allow(dead_code)]
+mod line;
+mod lines;
+#[allow(dead_code)]
+mod manifest;
+#[allow(dead_code)]
+mod owner;
+mod plain;
+mod sealed;
 mod stages;
 mod temporary;
+#[cfg(test)]
+mod tests;
+mod view;
 
-use std::collections::BTreeMap;
-use std::io;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 
-use orchestra_core::{Context, NodeOutcome, RunFailure, State, Status};
-use orchestra_graph::{NodeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 
-pub use folder::FolderStore;
-pub(crate) use folder::sync_folder;
-pub(crate) use stages::{make_folder, open_plain, replace};
+pub use checkpoint::{Checkpoint, RecordedOutcome};
+pub(crate) use checkpoint::{checkpoint_name, checkpoint_number};
+pub use error::StoreError;
+pub(crate) use files::system;
+pub use files::{Access, FileSystem, OpenFile, SystemFiles};
+#[allow(unused_imports)]
+pub(crate) use folder::{FolderStore, Opened, StoreOptions};
+#[allow(unused_imports)]
+pub(crate) use journal::{read, read_first};
+#[allow(unused_imports)]
+pub(crate) use line::{Position, Scan, Torn};
+pub use manifest::{Manifest, PinnedPipeline, ReplayedFrom};
+pub(crate) use manifest::{PROTOCOL, SCHEMA};
+pub use owner::Owner;
+pub(crate) use plain::{make_folder, open_plain, replace, sync_folder};
 pub(crate) use temporary::TemporaryFolder;
+pub use view::RunFolder;
 
-use crate::clock::Timestamp;
 use crate::event::RunEvent;
 
+/// What the run is.
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// Its latest state.
+pub(crate) const CHECKPOINT: &str = "checkpoint.json";
+/// Its records.
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+/// Its events.
+pub(crate) const EVENTS: &str = "events.jsonl";
+
+/// What a run's records survive (rules D1, D3).
+///
+/// ```
+/// use orchestra_engine::Durability;
+/// assert_eq!(Durability::default(), Durability::Full);
+/// assert_eq!(serde_json::to_string(&Durability::Process)?, r#""process""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Durability {
+    /// A loss of power: a stage counts as done when the disk has its record.
+    #[default]
+    Full,
+    /// The end of the process, but not a loss of power: a stage counts as done when the system has its record.
+    Process,
+    /// Nothing: there is no journal. A run can go on only from a pause or an end.
+    None,
+}
+
 /// Keeps one run (Attractor 5.6, rule D2). Calls come one at a time from the run, and from its stages.
-///
-/// [`FolderStore`] is the one that the engine uses; others serve tests.
-///
-/// ```
-/// use orchestra_engine::{FolderStore, RunStore, StageFile, StoreError};
-///
-/// fn note(store: &dyn RunStore) -> Result<Option<Vec<u8>>, StoreError> {
-///     store.stage("build".into(), 1)?;
-///     store.write("build".into(), StageFile::Response, b"built")?;
-///     store.read("build".into(), StageFile::Response)
-/// }
-///
-/// let place = tempfile::tempdir()?;
-/// let store = FolderStore::create(&place.path().join("run"))?;
-/// assert_eq!(note(&store)?.as_deref(), Some(&b"built"[..]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub trait RunStore: Send + Sync + 'static {
+#[allow(dead_code)]
+pub(crate) trait RunStore: Send + Sync + 'static {
     /// The folder of the run.
     fn folder(&self) -> &Path;
 
-    /// Keeps what the run is.
-    ///
-    /// # Errors
-    /// The manifest could not be written.
+    /// Keeps what the run is: from here on it is one.
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError>;
 
-    /// Keeps an event.
-    ///
-    /// # Errors
-    /// The event could not be written.
+    /// Whether there is a journal; where not, records go nowhere.
+    fn keeps_journal(&self) -> bool;
+
+    /// Writes a record to the journal, but does not wait for the disk; gives the position behind it.
+    fn append(&self, record: &[u8]) -> Result<Position, StoreError>;
+
+    /// Makes the records so far as durable as they are to be. Not before this has succeeded may anything be done that
+    /// follows from them.
+    fn sync(&self) -> Result<Synced, StoreError>;
+
+    /// Where the next record will be.
+    fn position(&self) -> Position;
+
+    /// Whether the journal has outgrown the latest checkpoint.
+    fn wants_checkpoint(&self) -> bool;
+
+    /// Keeps an event; others see it after [`flush`](RunStore::flush).
     fn event(&self, event: &RunEvent) -> Result<(), StoreError>;
 
+    /// Hands the events that are kept to the system.
+    fn flush(&self) -> Result<(), StoreError>;
+
     /// Replaces the checkpoint: when this returns, the new one is durable; when it fails, the old one is intact.
-    ///
-    /// # Errors
-    /// The checkpoint could not be written.
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
     /// The run begins anew (rule R9): what follows is kept in `restart-N`.
-    ///
-    /// # Errors
-    /// The folder could not be made.
     fn restarted(&self, restart: u32) -> Result<(), StoreError>;
 
+    /// The run goes on, after so many restarts.
+    fn resumed(&self, restarts: u32) -> Result<(), StoreError> {
+        match restarts {
+            0 => Ok(()),
+            restarts => self.restarted(restarts),
+        }
+    }
+
     /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
-    ///
-    /// # Errors
-    /// The folder could not be made, or is not one.
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError>;
 
     /// Writes a file of a stage.
-    ///
-    /// # Errors
-    /// The file could not be written.
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// Reads a file of a stage; `None` where there is none.
-    ///
-    /// # Errors
-    /// The file could not be read, is too large, or is not a plain file.
     fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Removes a file of a stage, if it is there.
-    ///
-    /// # Errors
-    /// The file could not be removed.
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError>;
+
+    /// Nothing more will be written in this process: what is kept is made durable, and others may own the run.
+    fn close(&self) -> Result<(), StoreError>;
 }
+
+/// What came of the wish that records be durable.
+#[allow(dead_code)]
+pub(crate) enum Synced {
+    /// They are.
+    Done,
+    /// They will be when this is.
+    Later(Commit),
+}
+
+/// Records on their way to the disk.
+pub(crate) type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
 /// Which stage files belong to: a node, and the branch where several branches run the same node.
 ///
-/// ```
-/// use orchestra_engine::{FolderStore, RunStore, StageFile, StagePlace};
-/// let place = tempfile::tempdir()?;
-/// let store = FolderStore::create(&place.path().join("run"))?;
-/// let left = StagePlace { node: "lint", branch: "left" };
-/// let folder = store.stage(left, 1)?;
-/// assert!(folder.ends_with("lint/branches/left"));
-/// assert!(store.stage("lint".into(), 1)?.ends_with("lint"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StagePlace<'a> {
+pub(crate) struct StagePlace<'a> {
     /// The node.
-    pub node: &'a str,
+    pub(crate) node: &'a str,
     /// The branch; empty where the node is run by one alone.
-    pub branch: &'a str,
+    pub(crate) branch: &'a str,
 }
 
 impl<'a> From<&'a str> for StagePlace<'a> {
@@ -146,253 +197,6 @@ impl StageFile {
             StageFile::Response => "response.md",
             StageFile::ToolOutput => "tool_output.txt",
             StageFile::ToolError => "tool_stderr.txt",
-        }
-    }
-}
-
-/// A run folder that cannot be written or read.
-///
-/// ```
-/// use orchestra_engine::{FolderStore, RunStore, StoreError};
-/// let place = std::env::temp_dir().join(format!("orchestra-names-{}", std::process::id()));
-/// let store = FolderStore::create(&place)?;
-/// let error = store.stage("../elsewhere".into(), 1).unwrap_err();
-/// assert!(matches!(error, StoreError::BadName { .. }));
-/// assert_eq!(error.code(), "store_bad_name");
-/// # std::fs::remove_dir_all(&place)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The system refuses.
-    #[error("cannot {action} `{}`: {source}", .path.display())]
-    Io {
-        /// What was to be done, such as "write".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The folder of a new run holds something already.
-    #[error("the run folder `{}` exists and is not empty", .path.display())]
-    Occupied {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Something stands where a plain file or folder should; a link is never followed.
-    #[error("`{}` is not a plain {expected}; the engine follows no links inside a run folder", .path.display())]
-    NotPlain {
-        /// What stands there.
-        path: PathBuf,
-        /// What should.
-        expected: &'static str,
-    },
-    /// A file is larger than the engine reads.
-    #[error("`{}` is larger than {limit} bytes", .path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        limit: u64,
-    },
-    /// A name that would lead out of the run folder, or that not every file system can hold.
-    #[error("`{}` cannot name a file of a run", .name.escape_debug())]
-    BadName {
-        /// The name.
-        name: String,
-    },
-    /// A value that has no JSON form.
-    #[error("cannot write `{}` as JSON: {source}", .path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: serde_json::Error,
-    },
-}
-
-impl StoreError {
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
-        StoreError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
-    }
-
-    /// The error as one word, for machines.
-    pub fn code(&self) -> &'static str {
-        match self {
-            StoreError::Io { .. } => "store_io",
-            StoreError::Occupied { .. } => "store_occupied",
-            StoreError::NotPlain { .. } => "store_not_plain",
-            StoreError::TooLarge { .. } => "store_too_large",
-            StoreError::BadName { .. } => "store_bad_name",
-            StoreError::Json { .. } => "store_json",
-        }
-    }
-}
-
-/// What a run is: `manifest.json` (Attractor 5.6, rule D2).
-///
-/// ```
-/// use orchestra_engine::Engine;
-/// # use orchestra_graph::{Source, load};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let text = "digraph hello { goal=greet; start -> exit }";
-/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let folder = place.path().join("run");
-/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder);
-/// start.await?.wait().await?;
-/// let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("manifest.json"))?)?;
-/// assert_eq!((&manifest["name"], &manifest["goal"]), (&"hello".into(), &"greet".into()));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Manifest {
-    /// The form of the file.
-    pub schema: &'static str,
-    /// The run.
-    pub run: String,
-    /// The name of the pipeline.
-    pub name: String,
-    /// Its goal; may be empty.
-    pub goal: String,
-    /// The pipeline's file.
-    pub file: String,
-    /// When the run began.
-    pub started: Timestamp,
-    /// The seed of every chance in the run.
-    pub seed: u64,
-    /// Whether no stage is really run.
-    pub simulated: bool,
-    /// The version of the engine.
-    pub engine: &'static str,
-}
-
-/// The state of a run after a stage: `checkpoint.json` (Attractor 5.3, rule D2).
-///
-/// ```
-/// use orchestra_engine::Engine;
-/// # use orchestra_graph::{Source, load};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let place = tempfile::tempdir()?;
-/// # let text = "digraph hello { start -> exit }";
-/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let folder = place.path().join("run");
-/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder);
-/// start.await?.wait().await?;
-/// let checkpoint: serde_json::Value =
-///     serde_json::from_slice(&std::fs::read(folder.join("checkpoint.json"))?)?;
-/// assert_eq!((&checkpoint["status"], &checkpoint["current_node"]), (&"success".into(), &"exit".into()));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checkpoint {
-    /// The form of the file.
-    pub schema: &'static str,
-    /// The run.
-    pub run: String,
-    /// When this was so.
-    pub timestamp: Timestamp,
-    /// `running`, or how the run ended: `success`, `fail`, `paused`, `cancelled`.
-    pub status: &'static str,
-    /// Why the run failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<RunFailure>,
-    /// The node that ended last; empty before the first.
-    pub current_node: String,
-    /// The nodes that ended, in order.
-    pub completed_nodes: Vec<String>,
-    /// How often each node was run again.
-    pub node_retries: BTreeMap<String, u32>,
-    /// How often each node was visited.
-    pub node_visits: BTreeMap<String, u32>,
-    /// The latest outcome of each node.
-    pub node_outcomes: BTreeMap<String, RecordedOutcome>,
-    /// How often the run was restarted.
-    pub restarts: u32,
-    /// The named values.
-    pub context: Context,
-    /// The seed of every chance in the run.
-    pub seed: u64,
-}
-
-/// The latest outcome of a node in a checkpoint or a result (Attractor 5.3).
-///
-/// ```
-/// use orchestra_engine::{RecordedOutcome, Status};
-/// let written = r#"{"status":"fail","notes":"two tests failed"}"#;
-/// let outcome: RecordedOutcome = serde_json::from_str(written)?;
-/// assert_eq!((&outcome.status, outcome.notes.as_deref()), (&Status::Fail, Some("two tests failed")));
-/// assert_eq!(serde_json::to_string(&outcome)?, written);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RecordedOutcome {
-    /// How it ended.
-    pub status: Status,
-    /// A summary, or the reason of a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notes: Option<String>,
-}
-
-impl From<&NodeOutcome> for RecordedOutcome {
-    fn from(outcome: &NodeOutcome) -> RecordedOutcome {
-        RecordedOutcome {
-            status: outcome.status.clone(),
-            notes: outcome.notes.clone(),
-        }
-    }
-}
-
-impl Checkpoint {
-    /// The checkpoint of a state.
-    pub(crate) fn of(
-        run: &str,
-        timestamp: Timestamp,
-        pipeline: &Pipeline,
-        state: &State,
-        status: &'static str,
-        failure: Option<&RunFailure>,
-    ) -> Checkpoint {
-        let id = |at: usize| {
-            pipeline
-                .nodes
-                .get(at)
-                .map_or_else(String::new, |row| row.id.to_string())
-        };
-        let main = &state.main;
-        let visits = (0..pipeline.nodes.len()).map(|at| (at, main.visits.get(NodeIndex(at as u32))));
-        let retries = main.retries.iter();
-        Checkpoint {
-            schema: "orchestra.checkpoint/1",
-            run: run.to_owned(),
-            timestamp,
-            status,
-            failure: failure.cloned(),
-            current_node: main.path.last().map_or_else(String::new, |node| id(node.at())),
-            completed_nodes: main.path.iter().map(|node| id(node.at())).collect(),
-            node_retries: retries
-                .map(|(at, retries)| (id(*at as usize), *retries))
-                .collect(),
-            node_visits: visits
-                .filter(|(_, visits)| *visits > 0)
-                .map(|(at, visits)| (id(at), visits))
-                .collect(),
-            node_outcomes: main
-                .outcomes
-                .iter()
-                .map(|(node, outcome)| (id(node.at()), outcome.into()))
-                .collect(),
-            restarts: state.totals.restarts,
-            context: main.context.clone(),
-            seed: state.totals.seed,
         }
     }
 }

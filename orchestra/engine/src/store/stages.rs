@@ -1,13 +1,15 @@
 //! The folders of stages below one root. No name leads out of the root, and no link inside it is followed.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orchestra_graph::is_identifier;
 
+use super::files::{Access, FileSystem, write_new};
+use super::owner::remove_if_there;
 use super::{StageFile, StagePlace, StoreError};
 
 /// The longest node id that can be a folder on every file system, with room for what is put behind it.
@@ -20,6 +22,7 @@ const VISITS: &str = "visits";
 const BRANCHES: &str = "branches";
 
 pub(super) struct StageFolders {
+    files: Arc<dyn FileSystem>,
     root: PathBuf,
     inner: Mutex<Inner>,
 }
@@ -27,17 +30,26 @@ pub(super) struct StageFolders {
 struct Inner {
     /// Where stages are now: the root, or the folder of the latest restart.
     base: PathBuf,
-    /// The visit whose files each stage's folder holds.
-    opened: HashMap<PathBuf, u32>,
+    opened: HashMap<PathBuf, Opened>,
+}
+
+/// What is known of a stage's folder.
+#[derive(Clone, Copy)]
+struct Opened {
+    /// The visit whose files it holds.
+    visit: u32,
+    /// Whether it was empty when the visit began, so that a file most likely has no forerunner.
+    fresh: bool,
 }
 
 impl StageFolders {
-    pub(super) fn new(root: PathBuf) -> StageFolders {
+    pub(super) fn new(files: Arc<dyn FileSystem>, root: PathBuf) -> StageFolders {
         let inner = Inner {
             base: root.clone(),
             opened: HashMap::new(),
         };
         StageFolders {
+            files,
             root,
             inner: Mutex::new(inner),
         }
@@ -47,15 +59,10 @@ impl StageFolders {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where stages are now.
-    pub(super) fn base(&self) -> PathBuf {
-        self.lock().base.clone()
-    }
-
-    /// Goes on in a new folder (rule R9).
+    /// Goes on in a new folder (rule R9); that of an earlier process may be there.
     pub(super) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
         let base = self.root.join(format!("restart-{restart}"));
-        make_folder(&base)?;
+        self.make_folder(&base)?;
         let mut inner = self.lock();
         inner.base = base;
         inner.opened.clear();
@@ -82,26 +89,28 @@ impl StageFolders {
                 name: name.to_owned(),
             });
         }
-        let folder = self.base().join(node);
+        let folder = self.lock().base.join(node);
         if branch.is_empty() {
             return Ok(folder);
         }
-        make_folder(&folder)?;
+        self.make_folder(&folder)?;
         let branches = folder.join(BRANCHES);
-        make_folder(&branches)?;
+        self.make_folder(&branches)?;
         Ok(branches.join(branch))
     }
 
     pub(super) fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
         let path = self.path(place)?;
-        make_folder(&path)?;
+        let made = self.make_folder(&path)?;
         let mut inner = self.lock();
-        match inner.opened.get(&path) {
-            Some(present) if *present == visit => return Ok(path),
-            Some(earlier) => set_aside(&path, *earlier)?,
-            None => {}
-        }
-        inner.opened.insert(path.clone(), visit);
+        let fresh = match inner.opened.get(&path) {
+            Some(present) if present.visit == visit => return Ok(path),
+            Some(earlier) => self.set_aside(&path, earlier.visit).map(|()| true)?,
+            None if made => true,
+            // An earlier process left it.
+            None => self.set_aside_left(&path, visit)?,
+        };
+        inner.opened.insert(path.clone(), Opened { visit, fresh });
         Ok(path)
     }
 
@@ -112,10 +121,29 @@ impl StageFolders {
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         let folder = self.path(place)?;
-        make_folder(&folder)?;
+        self.require_folder(&folder)?;
         let path = folder.join(file.name());
+        let fresh = self.lock().opened.get(&folder).is_some_and(|opened| opened.fresh);
+        if fresh {
+            match write_new(&*self.files, &path, bytes, false) {
+                Err(StoreError::Io {
+                    action: "make",
+                    source,
+                    ..
+                }) if source.kind() == ErrorKind::AlreadyExists => {}
+                written => return written,
+            }
+        }
         let draft = folder.join(format!(".{}.tmp", file.name()));
-        replace(&draft, &path, |out| out.write_all(bytes))
+        remove_if_there(&*self.files, &draft)?;
+        let replaced = write_new(&*self.files, &draft, bytes, false).and_then(|()| {
+            let moved = self.files.rename(&draft, &path);
+            moved.map_err(|error| StoreError::io("replace", &path, error))
+        });
+        if replaced.is_err() {
+            let _ = self.files.remove(&draft);
+        }
+        replaced
     }
 
     pub(super) fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
@@ -133,13 +161,12 @@ impl StageFolders {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StoreError::io("read", &path, error)),
         }
-        let opened = open_plain(&path).map_err(|error| StoreError::io("read", &path, error))?;
-        if !opened.metadata().is_ok_and(|found| found.is_file()) {
+        let failed = |error| StoreError::io("read", &path, error);
+        let opened = self.files.open(&path, Access::Read).map_err(failed)?;
+        if !opened.is_file() {
             return Err(not_plain(&path, "file"));
         }
-        let mut bytes = Vec::new();
-        let read = opened.take(MAX_READ + 1).read_to_end(&mut bytes);
-        read.map_err(|error| StoreError::io("read", &path, error))?;
+        let bytes = opened.read_from(0, MAX_READ + 1).map_err(failed)?;
         if bytes.len() as u64 > MAX_READ {
             return Err(StoreError::TooLarge {
                 path,
@@ -150,12 +177,71 @@ impl StageFolders {
     }
 
     pub(super) fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
-        let path = self.path(place)?.join(file.name());
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &path, error)),
-            _ => Ok(()),
+        remove_if_there(&*self.files, &self.path(place)?.join(file.name()))
+    }
+
+    /// Makes a folder, unless it is there; a link to a folder is none. Gives whether it is new.
+    fn make_folder(&self, path: &Path) -> Result<bool, StoreError> {
+        match self.files.make_folder(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match is_folder(path) {
+                Ok(true) => Ok(false),
+                Ok(false) => Err(not_plain(path, "folder")),
+                Err(error) => Err(StoreError::io("read", path, error)),
+            },
+            Err(error) => Err(StoreError::io("make", path, error)),
+            Ok(()) => Ok(true),
         }
     }
+
+    /// The same, where the folder most likely is there.
+    fn require_folder(&self, path: &Path) -> Result<(), StoreError> {
+        match is_folder(path) {
+            Ok(true) => Ok(()),
+            _ => self.make_folder(path).map(drop),
+        }
+    }
+
+    /// Moves what an earlier visit left in a stage's folder to `visits/N`. Only when all of it is there does it get that
+    /// name, so that what a process could not finish is gone on with by the next.
+    fn set_aside(&self, folder: &Path, visit: u32) -> Result<(), StoreError> {
+        let visits = folder.join(VISITS);
+        self.make_folder(&visits)?;
+        let draft = visits.join(format!(".{visit}.tmp"));
+        self.make_folder(&draft)?;
+        let failed = |error| StoreError::io("read", folder, error);
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if name != VISITS && name != BRANCHES {
+                self.rename(&folder.join(&name), &draft.join(&name))?;
+            }
+        }
+        self.rename(&draft, &visits.join(visit.to_string()))
+    }
+
+    /// Sets aside what lies in a folder that this process has not opened yet, where it is an earlier visit's; gives
+    /// whether it did. The visit before has a name among the visits as soon as this one has begun.
+    fn set_aside_left(&self, folder: &Path, visit: u32) -> Result<bool, StoreError> {
+        let Some(earlier) = visit.checked_sub(1).filter(|earlier| *earlier > 0) else {
+            return Ok(false);
+        };
+        let target = folder.join(VISITS).join(earlier.to_string());
+        match fs::symlink_metadata(&target) {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.set_aside(folder, earlier).map(|()| true)
+            }
+            Err(error) => Err(StoreError::io("read", &target, error)),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        let moved = self.files.rename(from, to);
+        moved.map_err(|error| StoreError::io("move", from, error))
+    }
+}
+
+fn is_folder(path: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(path)?.is_dir())
 }
 
 fn not_plain(path: &Path, expected: &'static str) -> StoreError {
@@ -163,74 +249,4 @@ fn not_plain(path: &Path, expected: &'static str) -> StoreError {
         path: path.to_owned(),
         expected,
     }
-}
-
-/// Opens a file for reading without following a link and without waiting for the writer of a pipe.
-pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    }
-    options.open(path)
-}
-
-/// Makes a folder, unless it is there; a link to a folder is none.
-pub(crate) fn make_folder(path: &Path) -> Result<(), StoreError> {
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
-            Ok(found) if found.is_dir() => Ok(()),
-            Ok(_) => Err(not_plain(path, "folder")),
-            Err(error) => Err(StoreError::io("read", path, error)),
-        },
-        Err(error) => Err(StoreError::io("make", path, error)),
-        Ok(()) => Ok(()),
-    }
-}
-
-/// Moves what a visit left in a stage's folder to `visits/N`.
-fn set_aside(folder: &Path, visit: u32) -> Result<(), StoreError> {
-    let visits = folder.join(VISITS);
-    make_folder(&visits)?;
-    let target = visits.join(visit.to_string());
-    make_folder(&target)?;
-    let entries = fs::read_dir(folder).map_err(|error| StoreError::io("read", folder, error))?;
-    for entry in entries {
-        let name = entry
-            .map_err(|error| StoreError::io("read", folder, error))?
-            .file_name();
-        if name != VISITS && name != BRANCHES {
-            let (from, to) = (folder.join(&name), target.join(&name));
-            fs::rename(&from, &to).map_err(|error| StoreError::io("move", &from, error))?;
-        }
-    }
-    Ok(())
-}
-
-/// Puts a new file in a place, whatever stood there: the draft is new, and the move replaces links too.
-pub(crate) fn replace(
-    draft: &Path,
-    path: &Path,
-    write: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<(), StoreError> {
-    match fs::remove_file(draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(StoreError::io("remove", draft, error));
-        }
-        _ => {}
-    }
-    let mut out = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(draft)
-        .map_err(|error| StoreError::io("write", draft, error))?;
-    let done = write(&mut out)
-        .map_err(|error| StoreError::io("write", path, error))
-        .and_then(|()| fs::rename(draft, path).map_err(|error| StoreError::io("replace", path, error)));
-    if done.is_err() {
-        let _ = fs::remove_file(draft);
-    }
-    done
 }

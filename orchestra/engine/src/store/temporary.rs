@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::files::system;
+use super::line::Position;
+use super::manifest::Manifest;
 use super::stages::StageFolders;
-use super::{Checkpoint, Manifest, RunStore, StageFile, StagePlace, StoreError};
+use super::{Checkpoint, RunStore, StageFile, StagePlace, StoreError, Synced};
 use crate::event::RunEvent;
 
 pub(crate) struct TemporaryFolder {
@@ -26,7 +29,7 @@ impl TemporaryFolder {
             .create(&root)
             .map_err(|error| StoreError::io("make", &root, error))?;
         Ok(TemporaryFolder {
-            stages: StageFolders::new(root),
+            stages: StageFolders::new(system(), root),
         })
     }
 }
@@ -40,7 +43,31 @@ impl RunStore for TemporaryFolder {
         Ok(())
     }
 
+    fn keeps_journal(&self) -> bool {
+        false
+    }
+
+    fn append(&self, _: &[u8]) -> Result<Position, StoreError> {
+        Ok(Position::default())
+    }
+
+    fn sync(&self) -> Result<Synced, StoreError> {
+        Ok(Synced::Done)
+    }
+
+    fn position(&self) -> Position {
+        Position::default()
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        false
+    }
+
     fn event(&self, _: &RunEvent) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -66,6 +93,10 @@ impl RunStore for TemporaryFolder {
 
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
         self.stages.remove(place, file)
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

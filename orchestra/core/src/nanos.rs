@@ -1,13 +1,13 @@
-//! Durations as whole microseconds.
+//! Durations as whole nanoseconds.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
 pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+    serializer.serialize_u64(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    u64::deserialize(deserializer).map(Duration::from_micros)
+    u64::deserialize(deserializer).map(Duration::from_nanos)
 }

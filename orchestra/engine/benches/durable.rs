@@ -1,0 +1,344 @@
+//! W2, W5d and W8: what it costs that a stage survives, beside what the disk itself takes; and to go on with a long run.
+//!
+//! `cargo bench -p orchestra-engine --bench durable [NAME-PREFIX]`; one JSON line a workload. Everything is written below
+//! the system's temporary folder: `TMPDIR` says which disk is measured.
+
+#![allow(clippy::expect_used)]
+
+mod support;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use orchestra_engine::{Durability, Engine, RunStatus};
+use orchestra_graph::Pipeline;
+use serde_json::{Map, Value};
+use support::{Noops, chain, circle, middle, print, single};
+
+/// The size of a record of a small stage.
+const RECORD: usize = 300;
+
+fn engine(level: Durability) -> Engine {
+    let builder = Engine::builder().durability(level);
+    builder.build().expect("the engine is sound")
+}
+
+/// Runs a pipeline in a new folder; gives the seconds.
+fn timed(engine: &Engine, pipeline: &'static Pipeline, folder: &Path, ballast: Option<&Value>) -> f64 {
+    let runtime = single();
+    let began = Instant::now();
+    runtime.block_on(async {
+        let mut start = engine.start_loaded(pipeline, Noops).run_dir(folder);
+        for (key, value) in ballast.and_then(Value::as_object).into_iter().flatten() {
+            start = start.param(key, value.clone());
+        }
+        let result = start.await.expect("the run starts").wait().await;
+        assert!(result.expect("the run ends").is_success());
+    });
+    began.elapsed().as_secs_f64()
+}
+
+/// Microseconds of one append and data sync in reserved space.
+fn synced_append(place: &Path, times: usize) -> f64 {
+    let file = reserved(&place.join("limit"), times);
+    let record = [b'x'; RECORD];
+    let began = Instant::now();
+    for at in 0..times {
+        write_at(&file, &record, (at * RECORD) as u64);
+        file.sync_data().expect("the disk syncs");
+    }
+    began.elapsed().as_secs_f64() * 1e6 / times as f64
+}
+
+/// Microseconds of one append.
+fn plain_append(place: &Path, times: usize) -> f64 {
+    let mut file = File::create(place.join("plain")).expect("a file");
+    let record = [b'x'; RECORD];
+    let began = Instant::now();
+    for _ in 0..times {
+        file.write_all(&record).expect("the disk writes");
+    }
+    began.elapsed().as_secs_f64() * 1e6 / times as f64
+}
+
+/// A file with room for records.
+fn reserved(path: &Path, records: usize) -> File {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path);
+    let file = file.expect("a file");
+    #[cfg(unix)]
+    {
+        let size = (records * RECORD) as u64;
+        let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size);
+    }
+    file.sync_all().expect("the disk syncs");
+    let _ = records;
+    file
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], at: u64) {
+    use std::os::unix::fs::FileExt;
+    file.write_all_at(bytes, at).expect("the disk writes");
+}
+
+#[cfg(not(unix))]
+fn write_at(mut file: &File, bytes: &[u8], _: u64) {
+    file.write_all(bytes).expect("the disk writes");
+}
+
+/// A context of 1 MB: 1,000 values of about 1 kB.
+fn megabyte() -> Value {
+    let text = "a line of some text, with \"quotes\" and\nmore ".repeat(23);
+    let values = (0..1_000).map(|at| (format!("ballast.{at}"), Value::String(text.clone())));
+    Value::Object(values.collect::<Map<_, _>>())
+}
+
+fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
+    const STAGES: usize = 1_000;
+    let pipeline = chain(STAGES, "noop");
+    let mut number = 0;
+    let mut folder = || {
+        number += 1;
+        place.join(format!("run-{number}"))
+    };
+    let full = engine(Durability::Full);
+    let process = engine(Durability::Process);
+    let per_stage = |seconds: f64, stages: usize| seconds * 1e6 / stages as f64;
+    let mut w2f = None;
+    if wanted("W2f") || wanted("W2c") {
+        // Side by side, because the disk's own speed changes from second to second.
+        let mut pairs: Vec<(f64, f64)> = (0..11)
+            .map(|_| {
+                let limit = synced_append(place, STAGES);
+                let ours = per_stage(timed(&full, pipeline, &folder(), None), STAGES);
+                (ours, limit)
+            })
+            .collect();
+        let limit = middle(&mut pairs.iter().map(|(_, limit)| *limit).collect::<Vec<_>>());
+        pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let ours = pairs[pairs.len() / 2].0;
+        w2f = Some(ours);
+        print(
+            "W2f chain of 1,000, every stage durable",
+            "us/stage",
+            ours,
+            limit,
+            limit * 1.3,
+        );
+    }
+    if wanted("W2p") {
+        let limit = plain_append(place, 100_000);
+        let mut all: Vec<f64> = (0..11)
+            .map(|_| per_stage(timed(&process, pipeline, &folder(), None), STAGES))
+            .collect();
+        print(
+            "W2p the same, durable against a crash of the process",
+            "us/stage",
+            middle(&mut all),
+            limit,
+            5.0,
+        );
+    }
+    if wanted("W2c") {
+        let ballast = megabyte();
+        let mut all: Vec<f64> = (0..7)
+            .map(|_| per_stage(timed(&full, pipeline, &folder(), Some(&ballast)), STAGES))
+            .collect();
+        let plain = w2f.unwrap_or_default();
+        print(
+            "W2c as W2f, with 1 MB of context",
+            "us/stage",
+            middle(&mut all),
+            plain,
+            plain * 1.3,
+        );
+    }
+    if wanted("W2g") {
+        let mut figures = Vec::new();
+        for turns in [333, 3_333, 33_333] {
+            let pipeline = circle(turns);
+            let mut all: Vec<f64> = (0..5)
+                .map(|_| {
+                    let folder = folder();
+                    let seconds = timed(&process, pipeline, &folder, None);
+                    fs::remove_dir_all(&folder).expect("the folder goes");
+                    per_stage(seconds, turns as usize * 3)
+                })
+                .collect();
+            figures.push(middle(&mut all));
+        }
+        print(
+            "W2g loop of 10,000 stages",
+            "us/stage",
+            figures[1],
+            figures[0],
+            figures[0] * 1.1,
+        );
+        print(
+            "W2g loop of 100,000 stages",
+            "us/stage",
+            figures[2],
+            figures[0],
+            figures[0] * 1.1,
+        );
+    }
+}
+
+/// Many runs at once, each durable; the cost of a step without that of making and ending a run.
+fn many(place: &Path, wanted: &dyn Fn(&str) -> bool) {
+    const RUNS: usize = 1_000;
+    if !wanted("W5d") {
+        return;
+    }
+    let [short, long] = [10, 110].map(|stages| chain(stages, "noop"));
+    let mut figures = Vec::new();
+    for round in 0..3 {
+        let seconds = [short, long].map(|pipeline| {
+            let runs = place.join(format!("many-{round}-{}", pipeline.nodes.len()));
+            let engine = Engine::builder()
+                .runs_dir(&runs)
+                .build()
+                .expect("the engine is sound");
+            let runtime = single();
+            let began = Instant::now();
+            runtime.block_on(async {
+                let mut waits = Vec::with_capacity(RUNS);
+                for at in 0..RUNS {
+                    let start = engine.start_loaded(pipeline, Noops).run_id(format!("run-{at}"));
+                    waits.push(start.await.expect("the run starts").wait());
+                }
+                for wait in waits {
+                    assert!(wait.await.expect("the run ends").is_success());
+                }
+            });
+            let seconds = began.elapsed().as_secs_f64();
+            drop(runtime);
+            fs::remove_dir_all(&runs).expect("the folder goes");
+            seconds
+        });
+        figures.push((seconds[1] - seconds[0]) * 1e6 / (RUNS * 100) as f64);
+    }
+    // The least: the records of one step of each run, written at once and synced once.
+    let file = reserved(&place.join("group"), RUNS * 100);
+    let batch = vec![b'x'; RECORD * RUNS];
+    let began = Instant::now();
+    for round in 0..100 {
+        write_at(&file, &batch, (round * batch.len()) as u64);
+        file.sync_data().expect("the disk syncs");
+    }
+    let limit = began.elapsed().as_secs_f64() * 1e6 / (RUNS * 100) as f64;
+    print(
+        "W5d a step of one of 1,000 runs, durable",
+        "us/step",
+        middle(&mut figures),
+        limit,
+        3.0,
+    );
+}
+
+/// A run of 10,000 finished stages that goes on.
+fn long_runs(place: &Path, wanted: &dyn Fn(&str) -> bool) {
+    if !wanted("W8") {
+        return;
+    }
+    let pipeline = long_then_wait();
+    let folder = place.join("long");
+    let engine = engine(Durability::Process);
+    let runtime = single();
+    runtime.block_on(async {
+        let run = engine
+            .start_loaded(pipeline, Noops)
+            .run_dir(&folder)
+            .await
+            .expect("the run starts");
+        let mut events = run.events();
+        while let Some(event) = events.recv().await {
+            if event.seq > 40_000 {
+                break;
+            }
+        }
+        run.pause("long enough");
+        assert_eq!(run.wait().await.expect("the run stops").status, RunStatus::Paused);
+    });
+    let journal = folder.join("journal.jsonl");
+    let limit = {
+        let mut all: Vec<f64> = (0..21)
+            .map(|_| {
+                let began = Instant::now();
+                let text = fs::read(&journal).expect("the journal is there");
+                let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                let records = lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
+                assert!(records.count() >= 10_000);
+                began.elapsed().as_secs_f64() * 1e3
+            })
+            .collect();
+        middle(&mut all)
+    };
+    let mut resume = |checkpoint: bool| {
+        let mut all: Vec<f64> = (0..11)
+            .map(|_| {
+                if !checkpoint {
+                    fs::remove_file(folder.join("checkpoint.json")).expect("the checkpoint is there");
+                }
+                runtime.block_on(async {
+                    let began = Instant::now();
+                    let run = engine
+                        .resume_loaded(&folder, pipeline, Noops)
+                        .await
+                        .expect("the run goes on");
+                    let took = began.elapsed().as_secs_f64() * 1e3;
+                    run.pause("again");
+                    run.wait().await.expect("the run stops");
+                    took
+                })
+            })
+            .collect();
+        middle(&mut all)
+    };
+    let whole = resume(false);
+    print(
+        "W8 resume of 10,000 stages from the journal alone",
+        "ms",
+        whole,
+        limit,
+        limit * 2.0,
+    );
+    let snapshot = resume(true);
+    print("W8s the same, with a checkpoint", "ms", snapshot, limit, 3.0);
+}
+
+/// A loop of 10,000 stages before one that waits.
+fn long_then_wait() -> &'static Pipeline {
+    support::lasting(
+        "digraph long {
+            graph [max_node_visits=1000000]
+            node [type=turn]
+            start [shape=Mdiamond, type=start]
+            exit [shape=Msquare, type=exit]
+            last [type=wait]
+            start -> a -> b
+            b -> last [condition=\"context.turn=5000\"]
+            b -> a
+            last -> exit
+        }"
+        .to_owned(),
+    )
+}
+
+fn main() {
+    let only: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg.starts_with('W'))
+        .collect();
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|prefix| name.starts_with(prefix.as_str()));
+    let place = tempfile::tempdir().expect("a temporary folder");
+    steps(place.path(), &wanted);
+    many(place.path(), &wanted);
+    long_runs(place.path(), &wanted);
+}

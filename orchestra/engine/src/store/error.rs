@@ -1,0 +1,221 @@
+//! Why a run folder cannot be written, read, or owned.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::owner::Owner;
+
+/// A run folder that cannot be written or read.
+///
+/// ```
+/// use orchestra_engine::{Engine, StartError};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// std::fs::write(place.path().join("mine.txt"), "")?;
+/// let start = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(place.path());
+/// let StartError::Store(error) = start.await.unwrap_err() else { panic!() };
+/// assert_eq!(error.code(), "store_occupied");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The system refuses.
+    #[error("cannot {action} `{}`: {source}", .path.display())]
+    Io {
+        /// What was to be done, such as "write".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The folder of a new run holds something already.
+    #[error("the run folder `{}` exists and is not empty", .path.display())]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Something stands where a plain file or folder should; a link is never followed.
+    #[error("`{}` is not a plain {expected}; the engine follows no links inside a run folder", .path.display())]
+    NotPlain {
+        /// What stands there.
+        path: PathBuf,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A file is larger than the engine reads, or would be larger than it writes.
+    #[error("`{}` is larger than {limit} bytes", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The bound.
+        limit: u64,
+    },
+    /// A name that would lead out of the run folder, or that not every file system can hold.
+    #[error("`{}` cannot name a file of a run", .name.escape_debug())]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// A value that has no JSON form.
+    #[error("cannot write `{}` as JSON: {source}", .path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: serde_json::Error,
+    },
+    /// The folder holds no run that could go on.
+    #[error("`{}` holds no run: it has no `{missing}`{}", .path.display(), unborn(.missing))]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+        /// The file that is not there.
+        missing: &'static str,
+    },
+    /// A file is not as it was written, so what it says is not to be trusted (rule D3).
+    #[error(
+        "`{}` is damaged at line {line} (byte {offset}): expected {expected}, found {found}; {}",
+        .path.display(), mend(.path, *.line)
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Where in the file the line begins, in bytes from 0.
+        offset: u64,
+        /// What should be there.
+        expected: String,
+        /// What is.
+        found: String,
+    },
+    /// A file was written in a form that this version does not know.
+    #[error(
+        "`{}` has the form `{found}`, and this version reads `{supported}`; \
+         use the version of the program that wrote it", .path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        found: String,
+        /// The form that is known.
+        supported: &'static str,
+    },
+    /// The run has no checkpoint of that name (rule D4).
+    #[error(
+        "the run in `{}` has no checkpoint `{}`; it has `cp_000000` to `{last}`",
+        .path.display(), .name.escape_debug()
+    )]
+    NoCheckpoint {
+        /// The run folder.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The last that it has.
+        last: String,
+    },
+    /// The run belongs to another process (rule D5).
+    #[error(
+        "the run in `{}` is owned by {}; wait for it to end, or stop it; one that is frozen can be replaced by \
+         taking the run over", .path.display(), named(.by)
+    )]
+    Owned {
+        /// The run folder.
+        path: PathBuf,
+        /// Who owns it; `None` where it has not said so yet.
+        by: Option<Box<Owner>>,
+    },
+    /// Another process has taken the run over (rule D5); this one writes nothing more.
+    #[error(
+        "the run in `{}` was taken over by {}; this process writes nothing more to it",
+        .path.display(), named(.by)
+    )]
+    OwnershipLost {
+        /// The run folder.
+        path: PathBuf,
+        /// Who owns it now; `None` where that cannot be read.
+        by: Option<Box<Owner>>,
+    },
+}
+
+/// What to do about a folder without a file that each run has.
+fn unborn(missing: &str) -> &'static str {
+    match missing {
+        "manifest.json" => "; a run that ended before it began leaves such a folder, which can be removed",
+        _ => "; restore the file from a copy",
+    }
+}
+
+fn named(owner: &Option<Box<Owner>>) -> String {
+    owner
+        .as_ref()
+        .map_or_else(|| "another process".to_owned(), ToString::to_string)
+}
+
+/// What to do about a damaged file.
+fn mend(path: &Path, line: u64) -> String {
+    let journal = path.file_name().is_some_and(|name| name == super::JOURNAL);
+    match line.checked_sub(2) {
+        Some(last) if journal => format!(
+            "what comes before is sound: replay the run from `cp_{last:06}` or earlier, or restore the file from a copy"
+        ),
+        _ => "restore the file from a copy, or start the run anew".to_owned(),
+    }
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+        StoreError::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// A checkpoint whose state is none, although its checksum is right.
+    pub(crate) fn damaged_state(folder: &Path, fault: &impl std::fmt::Display) -> StoreError {
+        StoreError::Damaged {
+            path: folder.join(super::CHECKPOINT),
+            line: 1,
+            offset: 0,
+            expected: "a state that fits the pipeline".to_owned(),
+            found: fault.to_string(),
+        }
+    }
+
+    /// A record that is none, although its checksum is right.
+    pub(crate) fn damaged_record(folder: &Path, number: u64, fault: &impl std::fmt::Display) -> StoreError {
+        StoreError::Damaged {
+            path: folder.join(super::JOURNAL),
+            line: number + 1,
+            offset: 0,
+            expected: "a record that can be understood".to_owned(),
+            found: fault.to_string(),
+        }
+    }
+
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            StoreError::Io { .. } => "store_io",
+            StoreError::Occupied { .. } => "store_occupied",
+            StoreError::NotPlain { .. } => "store_not_plain",
+            StoreError::TooLarge { .. } => "store_too_large",
+            StoreError::BadName { .. } => "store_bad_name",
+            StoreError::Json { .. } => "store_json",
+            StoreError::NoRun { .. } => "store_no_run",
+            StoreError::Damaged { .. } => "store_damaged",
+            StoreError::Version { .. } => "store_version",
+            StoreError::NoCheckpoint { .. } => "store_no_checkpoint",
+            StoreError::Owned { .. } => "store_owned",
+            StoreError::OwnershipLost { .. } => "store_ownership_lost",
+        }
+    }
+}

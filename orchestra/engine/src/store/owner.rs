@@ -1,0 +1,444 @@
+//! Who owns a run: a lock that dies with its process (rule D5).
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::{Access, FileSystem, OpenFile, write_new};
+use super::{EVENTS, JOURNAL, StoreError};
+use crate::clock::{Clock, SystemClock, Timestamp};
+
+/// The file that is locked, and says by whom.
+const LOCK: &str = "owner.lock";
+/// How often, and with which pauses, somebody else's short business is waited for.
+const TRIES: u32 = 1_000;
+const PAUSE: Duration = Duration::from_millis(2);
+/// The largest lock file that is read.
+const MOST: u64 = 64 << 10;
+
+/// The process that owns a run: what `owner.lock` says.
+///
+/// ```
+/// use orchestra_engine::Owner;
+/// let said = r#"{"pid":4242,"host":"build-7","program":"orchestra","epoch":3,"since":"2026-11-21T15:30:00.042Z"}"#;
+/// let owner: Owner = serde_json::from_str(said)?;
+/// assert_eq!(
+///     owner.to_string(),
+///     "process 4242 (`orchestra`) on host `build-7`, since 2026-11-21T15:30:00.042Z"
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The process.
+    pub pid: u32,
+    /// The machine.
+    pub host: String,
+    /// The program.
+    pub program: String,
+    /// How many owners the run has had, with this one.
+    pub epoch: u64,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Owner {
+            pid,
+            host,
+            program,
+            since,
+            ..
+        } = self;
+        write!(f, "process {pid} (`{program}`) on host `{host}`, since {since}")
+    }
+}
+
+/// What the lock file holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Content {
+    #[serde(flatten)]
+    owner: Owner,
+    /// Whether files that an earlier owner may still write to have yet to be replaced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    replacing: bool,
+}
+
+/// The ownership of a run; it ends with this value, or with the process.
+///
+/// Whoever looks for the owner, or wants to become it, first locks the folder for a moment. So nobody is seen between
+/// having the lock and having written so: a new owner writes a new lock file, locks it, and moves it into place.
+pub(crate) struct Ownership {
+    files: Arc<dyn FileSystem>,
+    folder: PathBuf,
+    lock: OpenFile,
+    content: Mutex<Content>,
+}
+
+impl Ownership {
+    /// Becomes the first owner of a new run, which nobody else can open yet.
+    pub(crate) fn create(files: Arc<dyn FileSystem>, folder: &Path) -> Result<Ownership, StoreError> {
+        let path = folder.join(LOCK);
+        let content = Content::new(1);
+        let lock = files
+            .open(&path, Access::New)
+            .map_err(|error| StoreError::io("make", &path, error))?;
+        if !files
+            .try_lock(&lock)
+            .map_err(|error| StoreError::io("lock", &path, error))?
+        {
+            return Err(owned(folder, None));
+        }
+        files
+            .write_at(&lock, &content.text(&path)?, 0)
+            .map_err(|error| StoreError::io("write", &path, error))?;
+        Ok(Ownership {
+            files,
+            folder: folder.to_owned(),
+            lock,
+            content: Mutex::new(content),
+        })
+    }
+
+    /// Becomes the next owner of a run; with `take_over` even of one that has an owner, who finds out and stops.
+    ///
+    /// # Errors
+    /// Somebody else owns it.
+    pub(crate) fn acquire(
+        files: Arc<dyn FileSystem>,
+        folder: &Path,
+        take_over: bool,
+    ) -> Result<Ownership, StoreError> {
+        let Some(_guard) = guard(&*files, folder)? else {
+            return Err(owned(folder, None));
+        };
+        let path = folder.join(LOCK);
+        let held = match files.open(&path, Access::Change) {
+            Ok(held) => Some(held),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(StoreError::io("open", &path, error)),
+        };
+        let free = match &held {
+            Some(held) => files
+                .try_lock(held)
+                .map_err(|error| StoreError::io("lock", &path, error))?,
+            None => false,
+        };
+        let previous = held.as_ref().and_then(read);
+        if held.is_some() && !free && !(take_over && cfg!(unix)) {
+            return Err(owned(folder, previous.map(|content| content.owner)));
+        }
+        let mut content = Content::new(previous.as_ref().map_or(0, |content| content.owner.epoch) + 1);
+        // Also where the lock file was removed: its owner may be alive.
+        content.replacing = !free || previous.is_some_and(|content| content.replacing);
+        let lock = publish(&*files, &path, held, &content)?;
+        let ownership = Ownership {
+            files,
+            folder: folder.to_owned(),
+            lock,
+            content: Mutex::new(content),
+        };
+        // From here on an earlier owner finds out before it moves anything into place; what it had found out too late
+        // to stop is not there any more.
+        remove_drafts(&*ownership.files, folder)?;
+        ownership.replace_files()?;
+        Ok(ownership)
+    }
+
+    /// Gives the files that are written to in place new inodes, so that what an earlier owner still writes goes nowhere.
+    fn replace_files(&self) -> Result<(), StoreError> {
+        let mut content = self.content();
+        if !content.replacing {
+            return Ok(());
+        }
+        // The epoch must not be lost: by it records are known that the earlier owner may still hand in.
+        self.sync_lock()?;
+        for name in [JOURNAL, EVENTS] {
+            copy(&*self.files, &self.folder, name)?;
+        }
+        sync_folder(&*self.files, &self.folder)?;
+        content.replacing = false;
+        self.rewrite(&content)
+    }
+
+    fn sync_lock(&self) -> Result<(), StoreError> {
+        self.files
+            .sync_all(&self.lock)
+            .map_err(|error| StoreError::io("sync", self.lock.path(), error))?;
+        sync_folder(&*self.files, &self.folder)
+    }
+
+    /// Writes the content anew; only while others are kept from reading it.
+    fn rewrite(&self, content: &Content) -> Result<(), StoreError> {
+        let path = self.folder.join(LOCK);
+        let text = content.text(&path)?;
+        self.files
+            .write_at(&self.lock, &text, 0)
+            .and_then(|()| self.files.set_length(&self.lock, text.len() as u64))
+            .map_err(|error| StoreError::io("write", &path, error))
+    }
+
+    fn content(&self) -> Content {
+        self.content
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// How many owners the run has had, with this one.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.content().owner.epoch
+    }
+
+    /// Raises the epoch, where records know of owners of whom the lock file does not.
+    pub(crate) fn raise(&self, epoch: u64) -> Result<(), StoreError> {
+        let mut content = self.content();
+        if epoch <= content.owner.epoch {
+            return Ok(());
+        }
+        content.owner.epoch = epoch;
+        let _guard = guard(&*self.files, &self.folder)?;
+        self.rewrite(&content)?;
+        *self.content.lock().unwrap_or_else(PoisonError::into_inner) = content;
+        Ok(())
+    }
+
+    /// Whether nobody has taken the run over: the lock file is still the one that the owner wrote.
+    ///
+    /// # Errors
+    /// Somebody has; nothing more may be written.
+    pub(crate) fn still_mine(&self) -> Result<(), StoreError> {
+        match self.files.links(&self.lock) {
+            Ok(0) => {
+                let path = self.folder.join(LOCK);
+                let present = self.files.open(&path, Access::Read).ok();
+                Err(StoreError::OwnershipLost {
+                    path: self.folder.clone(),
+                    by: present
+                        .as_ref()
+                        .and_then(read)
+                        .map(|content| Box::new(content.owner)),
+                })
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(StoreError::io("read", self.lock.path(), error)),
+        }
+    }
+
+    /// Ends the ownership.
+    pub(crate) fn release(&self) {
+        // It ends with the process at the latest.
+        let _ = self.lock.unlock();
+    }
+}
+
+impl Content {
+    fn new(epoch: u64) -> Content {
+        Content {
+            owner: Owner {
+                pid: std::process::id(),
+                host: host(),
+                program: program(),
+                epoch,
+                since: SystemClock::new().now(),
+            },
+            replacing: false,
+        }
+    }
+
+    fn text(&self, path: &Path) -> Result<Vec<u8>, StoreError> {
+        let mut text = serde_json::to_vec(self).map_err(|source| StoreError::Json {
+            path: path.to_owned(),
+            source,
+        })?;
+        text.push(b'\n');
+        Ok(text)
+    }
+}
+
+/// Who owns a run now; `None` if nobody does.
+pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Owner>, StoreError> {
+    let path = folder.join(LOCK);
+    // Without the guard, who looks could be taken for an owner by one who is about to become it.
+    let guard = guard(files, folder)?;
+    let held = match files.open(&path, Access::Read) {
+        Ok(held) => held,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::io("open", &path, error)),
+    };
+    let free = match &guard {
+        Some(_) => files
+            .try_lock(&held)
+            .map_err(|error| StoreError::io("lock", &path, error))?,
+        None => false,
+    };
+    Ok(if free {
+        None
+    } else {
+        read(&held).map(|content| content.owner)
+    })
+}
+
+/// The epoch of a run's latest owner; 0 where it is not known.
+pub(super) fn epoch(files: &dyn FileSystem, folder: &Path) -> u64 {
+    let lock = files.open(&folder.join(LOCK), Access::Read).ok();
+    lock.as_ref()
+        .and_then(read)
+        .map_or(0, |content| content.owner.epoch)
+}
+
+fn owned(folder: &Path, by: Option<Owner>) -> StoreError {
+    StoreError::Owned {
+        path: folder.to_owned(),
+        by: by.map(Box::new),
+    }
+}
+
+fn read(lock: &OpenFile) -> Option<Content> {
+    let text = lock.read_from(0, MOST).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// A lock on a folder, for short business with what is in it.
+pub(super) struct Guard(#[allow(dead_code)] Option<OpenFile>);
+
+/// Keeps others out of a folder for a moment; `None` if somebody else does for long. Where the system cannot lock a
+/// folder nobody is kept out.
+pub(super) fn guard(files: &dyn FileSystem, folder: &Path) -> Result<Option<Guard>, StoreError> {
+    if !cfg!(unix) {
+        return Ok(Some(Guard(None)));
+    }
+    let opened = files
+        .open(folder, Access::Folder)
+        .map_err(|error| StoreError::io("open", folder, error))?;
+    for _ in 0..TRIES {
+        match files.try_lock(&opened) {
+            Ok(true) => return Ok(Some(Guard(Some(opened)))),
+            Ok(false) => std::thread::sleep(PAUSE),
+            Err(_) => return Ok(Some(Guard(None))),
+        }
+    }
+    Ok(None)
+}
+
+/// Puts a lock file into place that is complete and locked; `held` is the one before, which nobody else has locked.
+fn publish(
+    files: &dyn FileSystem,
+    path: &Path,
+    held: Option<OpenFile>,
+    content: &Content,
+) -> Result<OpenFile, StoreError> {
+    let failed = |error| StoreError::io("write", path, error);
+    let text = content.text(path)?;
+    if let Some(held) = held.filter(|_| !cfg!(unix)) {
+        files.write_at(&held, &text, 0).map_err(failed)?;
+        files.set_length(&held, text.len() as u64).map_err(failed)?;
+        return Ok(held);
+    }
+    let draft = draft(path, content.owner.epoch);
+    remove_if_there(files, &draft)?;
+    let made = files.open(&draft, Access::New).map_err(failed)?;
+    let done = files.write_at(&made, &text, 0).and_then(|()| {
+        if !files.try_lock(&made)? {
+            return Err(io::Error::from(ErrorKind::WouldBlock));
+        }
+        files.rename(&draft, path)
+    });
+    match done {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            let _ = files.remove(&draft);
+            Err(failed(error))
+        }
+    }
+}
+
+/// Where a file is written before it is moved to its place. No two owners of a run have the same drafts.
+pub(super) fn draft(path: &Path, epoch: u64) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{epoch}.tmp"))
+}
+
+/// Removes a file, if it is there.
+pub(super) fn remove_if_there(files: &dyn FileSystem, path: &Path) -> Result<(), StoreError> {
+    match files.remove(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes what earlier owners have not moved to its place, so that they never will.
+fn remove_drafts(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::io("read", folder, error);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let text = name.to_string_lossy();
+        if text.starts_with('.') && text.ends_with(".tmp") {
+            let path = folder.join(&name);
+            files
+                .remove(&path)
+                .map_err(|error| StoreError::io("remove", &path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces a file by a copy of itself, without the zeros at its end.
+fn copy(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<(), StoreError> {
+    let path = folder.join(name);
+    let old = match files.open(&path, Access::Read) {
+        Ok(old) => old,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(StoreError::io("open", &path, error)),
+    };
+    let mut bytes = old
+        .read_from(0, u64::MAX)
+        .map_err(|error| StoreError::io("read", &path, error))?;
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    let draft = folder.join(format!(".{name}.tmp"));
+    write_new(files, &draft, &bytes, true)?;
+    files
+        .rename(&draft, &path)
+        .map_err(|error| StoreError::io("replace", &path, error))
+}
+
+pub(super) fn sync_folder(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError> {
+    files
+        .sync_folder(folder)
+        .map_err(|error| StoreError::io("sync", folder, error))
+}
+
+/// The name of this machine.
+fn host() -> String {
+    static HOST: LazyLock<String> = LazyLock::new(|| {
+        #[cfg(unix)]
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        #[cfg(not(unix))]
+        let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+        name
+    });
+    HOST.clone()
+}
+
+/// The name of this program.
+fn program() -> String {
+    static PROGRAM: LazyLock<String> = LazyLock::new(|| {
+        let path = std::env::current_exe().ok();
+        let name = path
+            .as_deref()
+            .and_then(Path::file_name)
+            .map(OsStr::to_string_lossy);
+        name.map_or_else(String::new, |name| name.into_owned())
+    });
+    PROGRAM.clone()
+}

@@ -1,0 +1,192 @@
+//! A run folder, read by those who do not own the run.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::files::{Access, FileSystem, system};
+use super::folder::{read_checkpoint, read_manifest};
+use super::line::Scan;
+use super::manifest::Manifest;
+use super::owner::{self, Owner};
+use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal};
+
+/// A run folder, to look at: it writes nothing, and the run's owner may be writing meanwhile (rule D2).
+///
+/// ```
+/// use orchestra_engine::{Engine, RunFolder};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().runs_dir(place.path()).build()?;
+/// engine.start_loaded(pipeline, ()).run_id("first").await?.wait().await?;
+///
+/// let runs = RunFolder::list(place.path())?;
+/// let run = RunFolder::open(&runs[0])?;
+/// assert_eq!(run.manifest().run, "first");
+/// assert_eq!(run.checkpoint()?.expect("it ended").completed_nodes, ["start", "exit"]);
+/// assert_eq!(run.owner()?, None);
+/// assert_eq!(run.events(1)?[0]["event"], "PipelineStarted");
+/// # Ok(()) }
+/// ```
+pub struct RunFolder {
+    files: Arc<dyn FileSystem>,
+    path: PathBuf,
+    manifest: Manifest,
+}
+
+impl RunFolder {
+    /// Looks at a run.
+    ///
+    /// # Errors
+    /// The folder holds none, or one of a form that this version does not know.
+    pub fn open(path: impl AsRef<Path>) -> Result<RunFolder, StoreError> {
+        let files = system();
+        let path = path.as_ref().to_owned();
+        let manifest = read_manifest(&*files, &path)?;
+        Ok(RunFolder {
+            files,
+            path,
+            manifest,
+        })
+    }
+
+    /// Whether a folder holds a run: one that began.
+    pub fn is_one(path: impl AsRef<Path>) -> bool {
+        let found = fs::symlink_metadata(path.as_ref().join(MANIFEST));
+        found.is_ok_and(|found| found.is_file())
+    }
+
+    /// The folders of the runs in a folder of runs, by their names. Folders that hold no run are left out.
+    ///
+    /// # Errors
+    /// The folder cannot be read; one that is not there has no runs.
+    pub fn list(runs: impl AsRef<Path>) -> Result<Vec<PathBuf>, StoreError> {
+        let runs = runs.as_ref();
+        let failed = |error| StoreError::io("read", runs, error);
+        let entries = match fs::read_dir(runs) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if RunFolder::is_one(&path) {
+                found.push(path);
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the run is.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Its latest checkpoint; `None` before the first.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        let found = read_checkpoint(&*self.files, &self.path.join(CHECKPOINT))?;
+        Ok(found.map(|(checkpoint, _)| checkpoint))
+    }
+
+    /// The process that owns the run now; `None` if none does.
+    ///
+    /// # Errors
+    /// The lock cannot be looked at.
+    pub fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        owner::present(&*self.files, &self.path)
+    }
+
+    /// The records of the journal with their numbers, from 0. A last one that is only being written is left out. A run
+    /// that keeps no journal has none.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or is damaged.
+    pub fn records(&self) -> Result<Vec<(u64, Value)>, StoreError> {
+        let path = self.path.join(JOURNAL);
+        let scan = self.scan(u64::MAX)?;
+        (0..)
+            .zip(scan.iter())
+            .map(|(number, record)| match serde_json::from_slice(record) {
+                Ok(record) => Ok((number, record)),
+                Err(error) => Err(StoreError::damaged_record(
+                    path.parent().unwrap_or(&path),
+                    number,
+                    &error,
+                )),
+            })
+            .collect()
+    }
+
+    /// The first records of the journal, as they are written: sound even where the journal is damaged behind them.
+    pub(crate) fn scan(&self, records: u64) -> Result<Scan, StoreError> {
+        let path = self.path.join(JOURNAL);
+        match journal::read_first(&*self.files, &path, None, records) {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Scan::default()),
+            scan => scan,
+        }
+    }
+
+    /// All records of the journal, as they are written.
+    pub(crate) fn raw_records(&self) -> Result<Vec<Vec<u8>>, StoreError> {
+        Ok(self.scan(u64::MAX)?.iter().map(<[u8]>::to_vec).collect())
+    }
+
+    /// The events from a number on, the first of which is 1, as the JSON objects that they were written as. A last one
+    /// that is only being written is left out.
+    ///
+    /// # Errors
+    /// They cannot be read, or a line is none.
+    pub fn events(&self, from: u64) -> Result<Vec<Value>, StoreError> {
+        let path = self.path.join(EVENTS);
+        let bytes = match self.files.open(&path, Access::Read) {
+            Ok(file) => file
+                .read_from(0, u64::MAX)
+                .map_err(|error| StoreError::io("read", &path, error))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("open", &path, error)),
+        };
+        let (mut events, mut offset) = (Vec::new(), 0);
+        for (line, text) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+            if !text.ends_with(b"\n") {
+                break;
+            }
+            if line >= from {
+                let event = serde_json::from_slice(text).map_err(|error| StoreError::Damaged {
+                    path: path.clone(),
+                    line,
+                    offset,
+                    expected: "an event".to_owned(),
+                    found: error.to_string(),
+                })?;
+                events.push(event);
+            }
+            offset += text.len() as u64;
+        }
+        Ok(events)
+    }
+}
+
+impl std::fmt::Debug for RunFolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunFolder")
+            .field("path", &self.path)
+            .field("run", &self.manifest.run)
+            .finish_non_exhaustive()
+    }
+}
