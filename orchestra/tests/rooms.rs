@@ -62,7 +62,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "orchestra-sessions",
-        &["orchestra-engine", "rusqlite", "serde", "serde_json", "thiserror"],
+        &[
+            "orchestra-engine",
+            "orchestra-graph",
+            "rusqlite",
+            "serde",
+            "serde_json",
+            "thiserror",
+        ],
     ),
     (
         "orchestra-testkit",

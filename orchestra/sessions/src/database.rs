@@ -1,0 +1,427 @@
+//! The database file: opened, judged, made anew where it is missing or unfit, and transactions on it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+
+use crate::error::SessionError;
+use crate::gate::{Gate, Pass};
+use crate::tables;
+
+const DATABASE: &str = ".sessions.sqlite";
+const GATE: &str = ".sessions.lock";
+/// `Orcs`: says whose database it is.
+const APPLICATION: i64 = 0x4f72_6373;
+/// A small file is looked through whenever it is opened; in a larger one damage is found where it is met.
+const LOOKED_THROUGH: u64 = 4 << 20;
+/// So often the database may be found damaged on the way to one answer.
+const MOST_DAMAGES: u32 = 5;
+
+pub(crate) struct Database {
+    place: Place,
+    patience: Duration,
+    open: Option<Open>,
+}
+
+enum Place {
+    File {
+        path: PathBuf,
+        gate: Gate,
+    },
+    /// Nothing can be written in the runs folder, so the index lives as long as it is looked at.
+    Memory {
+        path: PathBuf,
+    },
+}
+
+struct Open {
+    connection: Connection,
+    /// Which file is the write-ahead log; `None` where there is none.
+    log: Option<FileId>,
+}
+
+type FileId = (u64, u64);
+
+/// Whether a transaction changes anything.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Why a transaction, or the opening before it, came to nothing.
+pub(crate) enum Fault {
+    /// Somebody holds the database.
+    Busy,
+    /// The file is not there any more, or another one is.
+    Moved,
+    /// The content is not what this program wrote.
+    Unfit(Box<dyn std::error::Error + Send + Sync>),
+    /// Nothing helps.
+    Final(SessionError),
+    /// The system or SQLite fails, for a reason that a new file would share.
+    Sql(rusqlite::Error),
+}
+
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Fault {
+        Fault::Final(error)
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Fault {
+        let code = match &error {
+            rusqlite::Error::SqliteFailure(code, _) => *code,
+            rusqlite::Error::SqlInputError { error: code, .. } => *code,
+            // A value of another type than this program writes, a row that is missing, and the like.
+            _ => return Fault::Unfit(error.into()),
+        };
+        match code.code {
+            _ if code.extended_code == ffi::SQLITE_READONLY_DBMOVED => Fault::Moved,
+            _ if code.extended_code == ffi::SQLITE_IOERR_SHORT_READ => Fault::Unfit(error.into()),
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+                Fault::Busy
+            }
+            ErrorCode::DatabaseCorrupt
+            | ErrorCode::NotADatabase
+            | ErrorCode::ConstraintViolation
+            | ErrorCode::TypeMismatch
+            | ErrorCode::SchemaChanged
+            | ErrorCode::TooBig
+            // The plain error of SQLite: a table or column is not there.
+            | ErrorCode::Unknown => Fault::Unfit(error.into()),
+            _ => Fault::Sql(error),
+        }
+    }
+}
+
+impl Database {
+    /// Nothing is opened yet. Where the folder cannot be written, the index is kept in memory.
+    ///
+    /// # Errors
+    /// The lock file beside the database cannot be made.
+    pub(crate) fn new(folder: &Path, patience: Duration) -> Result<Database, SessionError> {
+        let path = folder.join(DATABASE);
+        let gate = folder.join(GATE);
+        let place = match Gate::open(gate.clone()) {
+            Ok(gate) => Place::File { path, gate },
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                Place::Memory { path }
+            }
+            Err(error) => return Err(SessionError::io("make", &gate, error)),
+        };
+        Ok(Database {
+            place,
+            patience,
+            open: None,
+        })
+    }
+
+    /// A database in memory.
+    #[cfg(test)]
+    pub(crate) fn in_memory(folder: &Path) -> Database {
+        Database {
+            place: Place::Memory {
+                path: folder.join(DATABASE),
+            },
+            patience: Duration::ZERO,
+            open: None,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match &self.place {
+            Place::File { path, .. } | Place::Memory { path } => path,
+        }
+    }
+
+    /// Does some work in one transaction. The work is done again from its beginning where the database is held by others,
+    /// was removed or replaced, or is damaged; then it may find an empty one.
+    ///
+    /// # Errors
+    /// The database cannot be used within the time that is allowed, or what the work says.
+    pub(crate) fn transaction<T>(
+        &mut self,
+        access: Access,
+        mut work: impl FnMut(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, SessionError> {
+        let begun = Instant::now();
+        let deadline = begun + self.patience;
+        let mut damages = 0;
+        loop {
+            let fault = match self.attempt(access, deadline, &mut work) {
+                Ok(value) => return Ok(value),
+                Err(fault) => fault,
+            };
+            match fault {
+                Fault::Final(error) => return Err(error),
+                Fault::Sql(error) => return Err(self.failed(error)),
+                Fault::Busy if Instant::now() >= deadline => {
+                    return Err(SessionError::Busy {
+                        path: self.path().to_owned(),
+                        waited: begun.elapsed(),
+                    });
+                }
+                Fault::Busy => thread::sleep(Duration::from_millis(1)),
+                Fault::Unfit(source) => {
+                    damages += 1;
+                    if damages > MOST_DAMAGES {
+                        return Err(SessionError::Damaged {
+                            path: self.path().to_owned(),
+                            source,
+                        });
+                    }
+                    self.discard()?;
+                }
+                Fault::Moved => self.open = None,
+            }
+        }
+    }
+
+    fn attempt<T>(
+        &mut self,
+        access: Access,
+        deadline: Instant,
+        work: &mut impl FnMut(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let (path, gate) = match &mut self.place {
+            Place::File { path, gate } => (path, gate),
+            Place::Memory { .. } => {
+                let open = match &mut self.open {
+                    Some(open) => open,
+                    none => none.insert(Open {
+                        connection: made(Connection::open_in_memory()?, 0)?,
+                        log: None,
+                    }),
+                };
+                return transaction(&open.connection, access, work);
+            }
+        };
+        let mut inside = gate.pass(Pass::Shared, deadline)?.ok_or(Fault::Busy)?;
+        let open = match self.open.take().filter(|open| open.is_at(path)) {
+            Some(open) => self.open.insert(open),
+            None => match open(path, self.patience) {
+                Ok(open) => self.open.insert(open),
+                Err(Fault::Moved | Fault::Unfit(_)) => {
+                    drop(inside);
+                    let alone = gate.pass(Pass::Alone, deadline)?.ok_or(Fault::Busy)?;
+                    // Somebody else may have made it anew in between.
+                    self.open = match open(path, self.patience) {
+                        Err(Fault::Moved | Fault::Unfit(_)) => Some(create(path, self.patience)?),
+                        opened => Some(opened?),
+                    };
+                    drop(alone);
+                    inside = gate.pass(Pass::Shared, deadline)?.ok_or(Fault::Busy)?;
+                    self.open
+                        .as_mut()
+                        .filter(|open| open.is_at(path))
+                        .ok_or(Fault::Moved)?
+                }
+                Err(fault) => return Err(fault),
+            },
+        };
+        let value = transaction(&open.connection, access, work)?;
+        // What was written to a file that was removed meanwhile is not in the one that takes its place.
+        if access == Access::Write && !open.is_at(path) {
+            return Err(Fault::Moved);
+        }
+        drop(inside);
+        Ok(value)
+    }
+
+    /// Gives the database up, so that the next transaction, of whatever process, makes it anew.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub(crate) fn discard(&mut self) -> Result<(), SessionError> {
+        let open = self.open.take();
+        let Place::File { path, .. } = &self.place else {
+            return Ok(());
+        };
+        // What others have made anew already is not touched.
+        if open.as_ref().is_none_or(|open| open.is_at(path)) {
+            remove(path)?;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, source: rusqlite::Error) -> SessionError {
+        SessionError::Database {
+            path: self.path().to_owned(),
+            source: source.into(),
+        }
+    }
+}
+
+fn transaction<T>(
+    connection: &Connection,
+    access: Access,
+    work: &mut impl FnMut(&Connection) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    // A transaction that reads first and writes later could find that somebody wrote in between.
+    connection.execute_batch(match access {
+        Access::Read => "BEGIN DEFERRED",
+        Access::Write => "BEGIN IMMEDIATE",
+    })?;
+    let done = work(connection).and_then(|value| {
+        connection.execute_batch("COMMIT")?;
+        Ok(value)
+    });
+    if done.is_err() && !connection.is_autocommit() {
+        // The connection is of no use where even this fails, and the next statement says so.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    done
+}
+
+impl Open {
+    /// Whether these still are the files at the path.
+    fn is_at(&self, path: &Path) -> bool {
+        !has_moved(&self.connection, path) && (self.log.is_none() || self.log == log_id(path))
+    }
+}
+
+/// Opens a database that is there, and judges it.
+fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
+    let size = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => found.len(),
+        Ok(_) => return Err(Fault::Unfit("it is no plain file".into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(Fault::Moved),
+        Err(error) => return Err(SessionError::io("read", path, error).into()),
+    };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match Connection::open_with_flags(path, flags) {
+        Err(_) if !path.exists() => return Err(Fault::Moved),
+        connection => prepared(connection?, patience)?,
+    };
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    if application != APPLICATION {
+        return Err(Fault::Unfit("it belongs to another program".into()));
+    }
+    if version > tables::VERSION {
+        return Err(Fault::Final(SessionError::Newer {
+            path: path.to_owned(),
+            found: version,
+            known: tables::VERSION,
+        }));
+    }
+    if version < tables::VERSION {
+        return Err(Fault::Unfit("it is of an older version".into()));
+    }
+    // A copy that was put back may lie beside a log of which it knows nothing.
+    let made_as: i64 = connection.query_row(tables::MADE_AS, [], |row| row.get(0))?;
+    if made_as != file_id(path).map_or(0, |(_, inode)| inode.cast_signed()) {
+        return Err(Fault::Unfit("it was copied or moved here".into()));
+    }
+    if size <= LOOKED_THROUGH {
+        let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+        if verdict != "ok" {
+            return Err(Fault::Unfit(verdict.into()));
+        }
+    }
+    if has_moved(&connection, path) {
+        return Err(Fault::Moved);
+    }
+    Ok(Open {
+        connection,
+        log: log_id(path),
+    })
+}
+
+/// Makes an empty database, whatever is there. Nobody else may be inside.
+fn create(path: &Path, patience: Duration) -> Result<Open, Fault> {
+    // A log of an earlier file would be taken for one of the new.
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(ending);
+        remove(Path::new(&file))?;
+    }
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = prepared(Connection::open_with_flags(path, flags)?, patience)?;
+    // Where a log cannot be shared, such as on some network folders, SQLite keeps to its journal.
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    let made_as = file_id(path).ok_or(Fault::Moved)?.1;
+    let connection = made(connection, made_as.cast_signed())?;
+    Ok(Open {
+        connection,
+        log: log_id(path),
+    })
+}
+
+/// Fills an empty database with empty tables, all at once.
+fn made(connection: Connection, made_as: i64) -> Result<Connection, Fault> {
+    let (version, tables) = (tables::VERSION, tables::TABLES);
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+        {tables}
+        INSERT INTO origin (made_as, complete) VALUES ({made_as}, 0);
+        PRAGMA application_id = {APPLICATION};
+        PRAGMA user_version = {version};
+        COMMIT;"
+    ))?;
+    Ok(connection)
+}
+
+fn prepared(connection: Connection, patience: Duration) -> Result<Connection, Fault> {
+    connection.busy_timeout(patience)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // The log is synced before it is folded into the file, so that a loss of power leaves an older index, but a sound one.
+    connection.execute_batch(
+        "PRAGMA synchronous = NORMAL;
+        PRAGMA cell_size_check = ON;
+        PRAGMA trusted_schema = OFF;
+        PRAGMA journal_size_limit = 4194304;",
+    )?;
+    Ok(connection)
+}
+
+fn remove(path: &Path) -> Result<(), SessionError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(SessionError::io("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn log_id(path: &Path) -> Option<FileId> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    file_id(Path::new(&log))
+}
+
+#[cfg(unix)]
+fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Where files have no number, one that is open cannot be removed or replaced.
+#[cfg(not(unix))]
+fn file_id(path: &Path) -> Option<FileId> {
+    path.exists().then_some((0, 0))
+}
+
+/// Whether the file of a connection is not the one at its path any more.
+#[cfg(unix)]
+fn has_moved(connection: &Connection, _: &Path) -> bool {
+    let mut moved = 0;
+    let asked = connection.file_control(Some(c"main"), rusqlite::FileControl::HasMoved(&mut moved));
+    asked.is_err() || moved != 0
+}
+
+#[cfg(not(unix))]
+fn has_moved(_: &Connection, path: &Path) -> bool {
+    !path.exists()
+}

@@ -1,0 +1,214 @@
+//! What is read from the tables.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use orchestra_engine::{RunId, TestedCondition, Timestamp};
+use orchestra_graph::did_you_mean;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::database::Fault;
+use crate::error::SessionError;
+use crate::folders::Folders;
+use crate::rows::{NodeTotals, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::tables::{self, Columns, SESSION, time};
+
+/// A text of this length may be found in the middle of a name, too.
+const TELLING: usize = 3;
+
+/// The run of a name, or of the beginning of one, if only one begins so.
+pub(crate) fn resolve(connection: &Connection, name: &str) -> Result<RunId, Fault> {
+    let mut exact = connection.prepare_cached("SELECT 1 FROM runs WHERE run = ?1")?;
+    if let Ok(run) = RunId::new(name)
+        && exact.query_row([name], |_| Ok(())).optional()?.is_some()
+    {
+        return Ok(run);
+    }
+    let mut all = connection.prepare_cached("SELECT run FROM runs ORDER BY run")?;
+    let all = all.query_map([], |row| Columns::of(row).word(|name| RunId::new(name).ok()))?;
+    let all: Vec<RunId> = all.collect::<Result<_, _>>()?;
+    let begins = |run: &&RunId| !name.is_empty() && run.starts_with(name);
+    let mut runs: Vec<RunId> = all.iter().filter(begins).cloned().collect();
+    match runs.len() {
+        1 => Ok(runs.remove(0)),
+        0 => Err(SessionError::UnknownRun {
+            name: name.to_owned(),
+            similar: similar(name, &all),
+        }
+        .into()),
+        _ => Err(SessionError::AmbiguousRun {
+            prefix: name.to_owned(),
+            runs,
+        }
+        .into()),
+    }
+}
+
+/// Runs that may be meant: those that hold the text, such as the end of a generated name, or the one that is spelt nearly so.
+fn similar(name: &str, all: &[RunId]) -> Vec<RunId> {
+    let lower = name.to_ascii_lowercase();
+    let holds = |run: &&RunId| name.len() >= TELLING && run.to_ascii_lowercase().contains(&lower);
+    let found: Vec<RunId> = all.iter().filter(holds).cloned().collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let near = did_you_mean(name, all.iter().map(|run| &**run));
+    all.iter().filter(|run| Some(&***run) == near).cloned().collect()
+}
+
+/// A run.
+pub(crate) fn session(connection: &Connection, folders: &Folders, run: &RunId) -> Result<Session, Fault> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {SESSION} FROM runs WHERE run = ?1"))?;
+    let found = statement.query_row([&**run], tables::session)?;
+    Ok(placed(folders, found))
+}
+
+fn placed(folders: &Folders, (mut session, elsewhere): (Session, bool)) -> Session {
+    let inside = || folders.root().join(&*session.run);
+    session.folder = match elsewhere {
+        true => folders.pointer(&session.run).unwrap_or_default(),
+        false => inside(),
+    };
+    session
+}
+
+/// The runs that are wanted, the latest first.
+pub(crate) fn list(
+    connection: &Connection,
+    folders: &Folders,
+    filter: &RunFilter,
+) -> Result<Vec<Session>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {SESSION} FROM runs \
+         WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR started < ?2) AND (?3 IS NULL OR started >= ?3) \
+         ORDER BY started IS NULL, started DESC, run DESC"
+    ))?;
+    let moment = |moment: Option<Timestamp>| moment.map(time);
+    let mut rows = statement.query((
+        &filter.name,
+        moment(filter.started_before),
+        moment(filter.started_after),
+    ))?;
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let mut list = Vec::new();
+    while list.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let session = tables::session(row)?;
+        if filter.statuses.is_empty() || filter.statuses.contains(&session.0.status) {
+            list.push(placed(folders, session));
+        }
+    }
+    Ok(list)
+}
+
+/// The attempts at stages of a run, in the order in which they began.
+pub(crate) fn stages(connection: &Connection, run: &RunId) -> Result<Vec<StageRow>, Fault> {
+    let sql = "SELECT seq, node, branch, position, visit, attempt, repeat, state, outcome, preferred_label, error, \
+        will_retry, notes, started, ended, duration, input_tokens, output_tokens, cost_micros \
+        FROM stages WHERE run = ?1 ORDER BY seq";
+    rows(connection, sql, run, |row| {
+        let mut next = Columns::of(row);
+        Ok(StageRow {
+            seq: next.count()?,
+            node: next.next()?,
+            branch: next.next()?,
+            index: next.count()?,
+            visit: next.next()?,
+            attempt: next.next()?,
+            repeat: next.next()?,
+            state: next.word(tables::stage_state)?,
+            outcome: next.next()?,
+            preferred_label: next.next()?,
+            error: next.next()?,
+            will_retry: next.next()?,
+            notes: next.next()?,
+            started: next.moment()?,
+            ended: next.moment()?,
+            duration: next.optional_count()?.map(Duration::from_micros),
+            usage: next.usage()?,
+        })
+    })
+}
+
+/// The decisions of a run, in their order.
+pub(crate) fn transitions(connection: &Connection, run: &RunId) -> Result<Vec<TransitionRow>, Fault> {
+    let sql = "SELECT seq, time, branch, origin, target, rule, branches, tested \
+        FROM transitions WHERE run = ?1 ORDER BY seq";
+    rows(connection, sql, run, |row| {
+        let mut next = Columns::of(row);
+        Ok(TransitionRow {
+            seq: next.count()?,
+            time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
+            branch: next.next()?,
+            from: next.next()?,
+            to: next.next()?,
+            rule: next.next()?,
+            branches: next.next()?,
+            tested: next.word(|tested| serde_json::from_str::<Vec<TestedCondition>>(tested).ok())?,
+        })
+    })
+}
+
+/// The tools that the stages of a run called, in the order in which they ended.
+pub(crate) fn tool_calls(connection: &Connection, run: &RunId) -> Result<Vec<ToolCallRow>, Fault> {
+    let sql =
+        "SELECT seq, time, node, branch, tool, duration, error FROM tool_calls WHERE run = ?1 ORDER BY seq";
+    rows(connection, sql, run, |row| {
+        let mut next = Columns::of(row);
+        Ok(ToolCallRow {
+            seq: next.count()?,
+            time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
+            node: next.next()?,
+            branch: next.next()?,
+            tool: next.next()?,
+            duration: Duration::from_micros(next.count()?),
+            error: next.next()?,
+        })
+    })
+}
+
+/// What each node of a run did, in the order in which the nodes were first come to.
+pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<NodeTotals>, Fault> {
+    let mut totals: Vec<NodeTotals> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut of = |node: String, add: &mut dyn FnMut(&mut NodeTotals)| {
+        let place = *places.entry(node).or_insert_with_key(|node| {
+            totals.push(NodeTotals {
+                node: node.clone(),
+                ..NodeTotals::default()
+            });
+            totals.len() - 1
+        });
+        if let Some(totals) = totals.get_mut(place) {
+            add(totals);
+        }
+    };
+    for mut stage in stages(connection, run)? {
+        of(std::mem::take(&mut stage.node), &mut |totals| {
+            totals.attempts += 1;
+            totals.failures += u64::from(stage.error.is_some());
+            totals.repeats += u64::from(stage.repeat);
+            totals.duration = totals.duration.saturating_add(stage.duration.unwrap_or_default());
+            totals.usage += stage.usage;
+            if stage.outcome.is_some() {
+                totals.outcome = stage.outcome.take();
+            }
+        });
+    }
+    for call in tool_calls(connection, run)? {
+        of(call.node, &mut |totals| totals.tool_calls += 1);
+    }
+    Ok(totals)
+}
+
+fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    run: &RunId,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([&**run], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

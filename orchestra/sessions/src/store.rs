@@ -1,0 +1,240 @@
+//! The index on its own thread: catches up with the run folders, and answers from the database.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+
+use orchestra_engine::{RunEvent, RunId};
+use rusqlite::Connection;
+
+use crate::database::{Access, Database, Fault};
+use crate::error::SessionError;
+use crate::folders::{self, Cursor, Events, Folders, Found, Line};
+use crate::rows::Session;
+use crate::tables::{self, Columns};
+
+/// So many events go into one transaction at most, so that others get their turn.
+const MOST_EVENTS: usize = 4_096;
+
+pub(crate) struct Store {
+    pub(crate) folders: Folders,
+    pub(crate) database: Database,
+}
+
+/// Which runs are to be up to date.
+#[derive(Clone, Copy)]
+pub(crate) enum Which<'w> {
+    All,
+    These(&'w BTreeSet<RunId>),
+}
+
+/// What is to be caught up with.
+struct Plan {
+    /// Runs, and how far their events reach at least.
+    runs: Vec<(RunId, u64)>,
+    /// Whether all runs are in it because the database is not complete yet.
+    completes: bool,
+}
+
+impl Store {
+    pub(crate) fn new(folder: &Path, patience: Duration) -> Result<Store, SessionError> {
+        Ok(Store {
+            folders: Folders::new(folder.to_owned()),
+            database: Database::new(folder, patience)?,
+        })
+    }
+
+    /// Takes in what the run folders hold beyond what the index knows. When it returns, everything is in that was in the
+    /// folders when it was called.
+    pub(crate) fn catch_up(&mut self, which: Which<'_>) -> Result<(), SessionError> {
+        loop {
+            let Plan { mut runs, completes } = self.plan(which)?;
+            if runs.is_empty() && !completes {
+                return Ok(());
+            }
+            let folders = &self.folders;
+            while !runs.is_empty() {
+                let done = self.database.transaction(Access::Write, |connection| {
+                    let mut room = MOST_EVENTS;
+                    let mut done = 0;
+                    for (run, target) in &runs {
+                        if !catch_up_with(connection, folders, run, *target, &mut room)? {
+                            break;
+                        }
+                        done += 1;
+                    }
+                    Ok(done)
+                })?;
+                runs.drain(..done);
+            }
+            if completes {
+                self.database.transaction(Access::Write, |connection| {
+                    connection.execute_batch("UPDATE origin SET complete = 1 WHERE complete = 0")?;
+                    Ok(())
+                })?;
+            }
+            // The database may have been made anew in between, by this process or another.
+            if self.is_complete()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads from a database that holds all runs.
+    pub(crate) fn read<T>(
+        &mut self,
+        which: Which<'_>,
+        mut read: impl FnMut(&Connection, &Folders) -> Result<T, Fault>,
+    ) -> Result<T, SessionError> {
+        loop {
+            self.catch_up(which)?;
+            let folders = &self.folders;
+            let answer = self.database.transaction(Access::Read, |connection| {
+                complete(connection)?
+                    .then(|| read(connection, folders))
+                    .transpose()
+            })?;
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn is_complete(&mut self) -> Result<bool, SessionError> {
+        self.database.transaction(Access::Read, complete)
+    }
+
+    fn plan(&mut self, which: Which<'_>) -> Result<Plan, SessionError> {
+        let folders = &self.folders;
+        self.database.transaction(Access::Read, |connection| {
+            let completes = !complete(connection)?;
+            let mut plan = Plan {
+                runs: Vec::new(),
+                completes,
+            };
+            match which {
+                Which::These(runs) if !completes => {
+                    for run in runs {
+                        let known = tables::cursor(connection, run)?;
+                        plan.look(
+                            run,
+                            known.map(|(cursor, stamp)| (cursor.offset, stamp)),
+                            folders.find(run),
+                        );
+                    }
+                }
+                _ => {
+                    let mut there = folders.all()?;
+                    let mut statement =
+                        connection.prepare_cached("SELECT run, position, stamp FROM cursors")?;
+                    let mut rows = statement.query([])?;
+                    while let Some(row) = rows.next()? {
+                        let mut next = Columns::of(row);
+                        let run = next.word(|name| RunId::new(name).ok())?;
+                        let known = (next.count()?, next.next()?);
+                        let found = there.remove(&run);
+                        plan.look(&run, Some(known), found);
+                    }
+                    for (run, found) in there {
+                        plan.look(&run, None, Some(found));
+                    }
+                }
+            }
+            Ok(plan)
+        })
+    }
+}
+
+impl Plan {
+    fn look(&mut self, run: &RunId, known: Option<(u64, i64)>, found: Option<Found>) {
+        let target = match (known, found) {
+            (None, None) => return,
+            (Some((offset, stamp)), Some(found)) if offset == found.size && stamp == found.stamp => return,
+            (_, found) => found.map_or(0, |found| found.size),
+        };
+        self.runs.push((run.clone(), target));
+    }
+}
+
+fn complete(connection: &Connection) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached("SELECT complete FROM origin")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// Takes in what one run's folder holds, up to a place in its events and as much as there is room for; gives whether it is
+/// done. Whoever wrote the events, and whoever has taken in those before, they are taken in once.
+fn catch_up_with(
+    connection: &Connection,
+    folders: &Folders,
+    run: &RunId,
+    target: u64,
+    room: &mut usize,
+) -> Result<bool, Fault> {
+    let Some(found) = folders.find(run) else {
+        tables::remove(connection, run)?;
+        return Ok(true);
+    };
+    let known = tables::cursor(connection, run)?;
+    // A folder that cannot be read now must not keep the others out; it is tried again the next time.
+    let Ok(start) = begin(run, &found, known) else {
+        return Ok(true);
+    };
+    let (mut session, mut events) = match start {
+        Start::Behind(events) => (tables::load(connection, run)?, events),
+        Start::Anew(session, events) => {
+            tables::remove(connection, run)?;
+            (*session, events)
+        }
+    };
+    let begun = events.cursor();
+    let mut writer = tables::Writer::new(connection, run.clone())?;
+    let mut whole = true;
+    while events.cursor().offset < target {
+        if *room == 0 {
+            whole = false;
+            break;
+        }
+        let event = match events.next() {
+            Ok(None) | Err(_) => break,
+            Ok(Some(Line::TooLong)) => None,
+            // A line that only a newer version can read is taken in when that version makes the index anew.
+            Ok(Some(Line::Whole(line))) => RunEvent::from_json(line).ok(),
+        };
+        *room -= 1;
+        match event.filter(|event| i64::try_from(event.seq).is_ok()) {
+            None => session.skipped_lines += 1,
+            Some(event) => {
+                if let Some(change) = session.apply(&event) {
+                    writer.write(event.seq, event.time, change)?;
+                }
+            }
+        }
+    }
+    if known.is_none_or(|(cursor, _)| cursor != events.cursor() || cursor != begun) {
+        tables::save(connection, &session, &found, events.cursor())?;
+    }
+    Ok(whole)
+}
+
+/// Where the events of a run are taken up.
+enum Start {
+    /// Behind those that are known.
+    Behind(Events),
+    /// At the first: the run is new, or its files are not those of which something is known.
+    Anew(Box<Session>, Events),
+}
+
+fn begin(run: &RunId, found: &Found, known: Option<(Cursor, i64)>) -> io::Result<Start> {
+    if let Some((cursor, _)) = known.filter(|(_, stamp)| *stamp == found.stamp)
+        && let Some(events) = Events::open(&found.folder, cursor)?
+    {
+        return Ok(Start::Behind(events));
+    }
+    let manifest = folders::manifest(&found.folder)?;
+    let session = Session::of_manifest(run.clone(), &manifest);
+    match Events::open(&found.folder, Cursor::default())? {
+        Some(events) => Ok(Start::Anew(Box::new(session), events)),
+        None => Err(ErrorKind::InvalidData.into()),
+    }
+}

@@ -1,0 +1,409 @@
+//! The tables: what stands in them, and how a run gets in.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, named_params, params};
+
+use orchestra_engine::{RunId, TestedCondition, Timestamp, Usage};
+
+use crate::database::Fault;
+use crate::fold::{Change, Ended};
+use crate::folders::{Cursor, Found};
+use crate::rows::{ReplayedFrom, Session, SessionStatus, StageState};
+
+/// Raised whenever the tables or the fold change; a database of another version is made anew.
+pub(crate) const VERSION: i64 = 1;
+
+/// Which file the database was made as.
+pub(crate) const MADE_AS: &str = "SELECT made_as FROM origin";
+
+/// Times are milliseconds since 1970, durations microseconds. Rows of a run lie together, in the order of its events.
+pub(crate) const TABLES: &str = "
+CREATE TABLE origin (made_as INTEGER NOT NULL, complete INTEGER NOT NULL);
+CREATE TABLE cursors (
+    run TEXT PRIMARY KEY, stamp INTEGER NOT NULL,
+    position INTEGER NOT NULL, tail_length INTEGER NOT NULL, tail INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE runs (
+    run TEXT PRIMARY KEY, elsewhere INTEGER NOT NULL, name TEXT NOT NULL, goal TEXT NOT NULL, file TEXT NOT NULL,
+    status TEXT NOT NULL, simulated INTEGER NOT NULL, started INTEGER, updated INTEGER, ended INTEGER,
+    code TEXT, reason TEXT, node TEXT,
+    epoch INTEGER NOT NULL, checkpoints INTEGER NOT NULL, checkpoint TEXT,
+    replayed_run TEXT, replayed_checkpoint TEXT, restarts INTEGER NOT NULL,
+    stages INTEGER NOT NULL, failures INTEGER NOT NULL, repeats INTEGER NOT NULL,
+    transitions INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
+    events INTEGER NOT NULL, skipped_lines INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE stages (
+    run TEXT NOT NULL, seq INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT, position INTEGER NOT NULL,
+    visit INTEGER NOT NULL, attempt INTEGER NOT NULL, repeat INTEGER NOT NULL,
+    state TEXT NOT NULL, outcome TEXT, preferred_label TEXT, error TEXT, will_retry INTEGER NOT NULL, notes TEXT,
+    started INTEGER, ended INTEGER, duration INTEGER,
+    input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+CREATE INDEX open_stages ON stages (run, node) WHERE state = 'running';
+CREATE TABLE transitions (
+    run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, branch TEXT,
+    origin TEXT NOT NULL, target TEXT, rule TEXT NOT NULL, branches INTEGER, tested TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+CREATE TABLE tool_calls (
+    run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT,
+    tool TEXT NOT NULL, duration INTEGER NOT NULL, error TEXT,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+";
+
+/// The columns of a run, in the order in which [`session`] reads them.
+pub(crate) const SESSION: &str = "run, elsewhere, name, goal, file, status, simulated, started, updated, ended, \
+    code, reason, node, epoch, checkpoints, checkpoint, replayed_run, replayed_checkpoint, restarts, \
+    stages, failures, repeats, transitions, tool_calls, input_tokens, output_tokens, cost_micros, \
+    events, skipped_lines";
+
+/// SQLite's numbers have a sign; what is larger than they can be becomes the largest.
+pub(crate) fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn time(moment: Timestamp) -> i64 {
+    int(moment.as_millis())
+}
+
+/// Reads the columns of a row one after the other.
+pub(crate) struct Columns<'r, 's> {
+    row: &'r Row<'s>,
+    at: usize,
+}
+
+impl<'r, 's> Columns<'r, 's> {
+    pub(crate) fn of(row: &'r Row<'s>) -> Columns<'r, 's> {
+        Columns { row, at: 0 }
+    }
+
+    pub(crate) fn next<T: rusqlite::types::FromSql>(&mut self) -> rusqlite::Result<T> {
+        self.at += 1;
+        self.row.get(self.at - 1)
+    }
+
+    pub(crate) fn count(&mut self) -> rusqlite::Result<u64> {
+        let number: i64 = self.next()?;
+        u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(self.at - 1, number))
+    }
+
+    pub(crate) fn optional_count(&mut self) -> rusqlite::Result<Option<u64>> {
+        let number: Option<i64> = self.next()?;
+        let number = number.map(|number| {
+            u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(self.at - 1, number))
+        });
+        number.transpose()
+    }
+
+    pub(crate) fn moment(&mut self) -> rusqlite::Result<Option<Timestamp>> {
+        Ok(self.optional_count()?.map(Timestamp::from_millis))
+    }
+
+    pub(crate) fn usage(&mut self) -> rusqlite::Result<Usage> {
+        Ok(Usage {
+            input_tokens: self.count()?,
+            output_tokens: self.count()?,
+            cost_micros: self.count()?,
+        })
+    }
+
+    /// A word that stands for something.
+    pub(crate) fn word<T>(&mut self, of: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
+        let word: String = self.next()?;
+        of(&word).ok_or_else(|| rusqlite::Error::InvalidColumnName(word))
+    }
+}
+
+/// A run, and whether its folder lies elsewhere; the folder itself is left open.
+pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
+    let mut next = Columns::of(row);
+    let run = next.word(|name| RunId::new(name).ok())?;
+    let elsewhere = next.next()?;
+    let session = Session {
+        run,
+        name: next.next()?,
+        goal: next.next()?,
+        file: next.next()?,
+        folder: Default::default(),
+        status: next.word(|word| {
+            SessionStatus::STORED
+                .into_iter()
+                .find(|status| status.word() == word)
+        })?,
+        simulated: next.next()?,
+        started: next.moment()?,
+        updated: next.moment()?,
+        ended: next.moment()?,
+        code: next.next()?,
+        reason: next.next()?,
+        node: next.next()?,
+        epoch: next.count()?,
+        checkpoints: next.count()?,
+        checkpoint: next.next()?,
+        replayed_from: match (next.next::<Option<String>>()?, next.next()?) {
+            (Some(run), checkpoint) => Some(ReplayedFrom { run, checkpoint }),
+            (None, _) => None,
+        },
+        restarts: next.count()?,
+        stages: next.count()?,
+        failures: next.count()?,
+        repeats: next.count()?,
+        transitions: next.count()?,
+        tool_calls: next.count()?,
+        usage: next.usage()?,
+        events: next.count()?,
+        skipped_lines: next.count()?,
+    };
+    Ok((session, elsewhere))
+}
+
+/// How far a run was read, and the stamp that its manifest had.
+pub(crate) fn cursor(connection: &Connection, run: &RunId) -> Result<Option<(Cursor, i64)>, Fault> {
+    let sql = "SELECT position, tail_length, tail, stamp FROM cursors WHERE run = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row([&**run], |row| {
+        let mut next = Columns::of(row);
+        let cursor = Cursor {
+            offset: next.count()?,
+            tail_length: next.count()?,
+            tail: next.next()?,
+        };
+        Ok((cursor, next.next()?))
+    });
+    Ok(found.optional()?)
+}
+
+/// A run as it was left.
+pub(crate) fn load(connection: &Connection, run: &RunId) -> Result<Session, Fault> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {SESSION} FROM runs WHERE run = ?1"))?;
+    Ok(statement.query_row([&**run], session)?.0)
+}
+
+/// Leaves nothing of a run.
+pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), Fault> {
+    for table in ["cursors", "runs", "stages", "transitions", "tool_calls"] {
+        connection
+            .prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
+            .execute([&**run])?;
+    }
+    Ok(())
+}
+
+/// Writes a run as it stands, and how far it was read.
+pub(crate) fn save(
+    connection: &Connection,
+    session: &Session,
+    found: &Found,
+    cursor: Cursor,
+) -> Result<(), Fault> {
+    let run = &*session.run;
+    let replayed = session.replayed_from.as_ref();
+    connection
+        .prepare_cached(&format!(
+            "INSERT OR REPLACE INTO runs ({SESSION}) VALUES (:run, :elsewhere, :name, :goal, :file, :status, :simulated, \
+             :started, :updated, :ended, :code, :reason, :node, :epoch, :checkpoints, :checkpoint, \
+             :replayed_run, :replayed_checkpoint, :restarts, :stages, :failures, :repeats, :transitions, :tool_calls, \
+             :input_tokens, :output_tokens, :cost_micros, :events, :skipped_lines)"
+        ))?
+        .execute(named_params! {
+            ":run": run,
+            ":elsewhere": found.elsewhere,
+            ":name": session.name,
+            ":goal": session.goal,
+            ":file": session.file,
+            ":status": session.status.word(),
+            ":simulated": session.simulated,
+            ":started": session.started.map(time),
+            ":updated": session.updated.map(time),
+            ":ended": session.ended.map(time),
+            ":code": session.code,
+            ":reason": session.reason,
+            ":node": session.node,
+            ":epoch": int(session.epoch),
+            ":checkpoints": int(session.checkpoints),
+            ":checkpoint": session.checkpoint,
+            ":replayed_run": replayed.map(|from| &from.run),
+            ":replayed_checkpoint": replayed.and_then(|from| from.checkpoint.as_ref()),
+            ":restarts": int(session.restarts),
+            ":stages": int(session.stages),
+            ":failures": int(session.failures),
+            ":repeats": int(session.repeats),
+            ":transitions": int(session.transitions),
+            ":tool_calls": int(session.tool_calls),
+            ":input_tokens": int(session.usage.input_tokens),
+            ":output_tokens": int(session.usage.output_tokens),
+            ":cost_micros": int(session.usage.cost_micros),
+            ":events": int(session.events),
+            ":skipped_lines": int(session.skipped_lines),
+        })?;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO cursors (run, stamp, position, tail_length, tail) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![run, found.stamp, int(cursor.offset), int(cursor.tail_length), cursor.tail])?;
+    Ok(())
+}
+
+/// Writes what the events of one run change.
+pub(crate) struct Writer<'c> {
+    run: RunId,
+    began: CachedStatement<'c>,
+    ended: CachedStatement<'c>,
+    ended_alone: CachedStatement<'c>,
+    stopped: CachedStatement<'c>,
+    went: CachedStatement<'c>,
+    called: CachedStatement<'c>,
+}
+
+impl<'c> Writer<'c> {
+    pub(crate) fn new(connection: &'c Connection, run: RunId) -> Result<Writer<'c>, Fault> {
+        Ok(Writer {
+            run,
+            began: connection.prepare_cached(
+                "INSERT INTO stages (run, seq, node, branch, position, visit, attempt, repeat, state, will_retry, started, \
+                 input_tokens, output_tokens, cost_micros) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', 0, ?9, 0, 0, 0)",
+            )?,
+            // Between a stop and a restart of the run, the same attempt may stand there twice; the one that goes on is meant.
+            ended: connection.prepare_cached(
+                "UPDATE stages SET state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
+                 will_retry = :will_retry, notes = :notes, ended = :ended, duration = :duration, \
+                 input_tokens = :input_tokens, output_tokens = :output_tokens, cost_micros = :cost_micros \
+                 WHERE run = :run AND seq = (SELECT max(seq) FROM stages WHERE run = :run AND node = :node \
+                 AND state = 'running' AND branch IS :branch AND visit = :visit AND attempt = :attempt)",
+            )?,
+            ended_alone: connection.prepare_cached(
+                "INSERT INTO stages (run, seq, node, branch, position, visit, attempt, repeat, state, outcome, \
+                 preferred_label, error, will_retry, notes, ended, duration, input_tokens, output_tokens, cost_micros) \
+                 VALUES (:run, :seq, :node, :branch, :position, :visit, :attempt, 0, :state, :outcome, \
+                 :preferred_label, :error, :will_retry, :notes, :ended, :duration, \
+                 :input_tokens, :output_tokens, :cost_micros)",
+            )?,
+            stopped: connection.prepare_cached(
+                "UPDATE stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
+            )?,
+            went: connection.prepare_cached(
+                "INSERT INTO transitions (run, seq, time, branch, origin, target, rule, branches, tested) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?,
+            called: connection.prepare_cached(
+                "INSERT INTO tool_calls (run, seq, time, node, branch, tool, duration, error) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?,
+        })
+    }
+
+    /// Writes a change that an event makes.
+    pub(crate) fn write(&mut self, seq: u64, at: Timestamp, change: Change<'_>) -> Result<(), Fault> {
+        let run = &*self.run;
+        let seq = int(seq);
+        match change {
+            Change::Began {
+                node,
+                branch,
+                index,
+                visit,
+                attempt,
+                repeat,
+            } => {
+                let index = int(index);
+                let row = params![run, seq, &**node, branch, index, visit, attempt, repeat, time(at)];
+                self.began.execute(row)?;
+            }
+            Change::Ended(ended) => self.ended(seq, at, &ended)?,
+            Change::AllStopped => {
+                self.stopped.execute(params![run, time(at)])?;
+            }
+            Change::Went {
+                branch,
+                from,
+                to,
+                rule,
+                branches,
+                tested,
+            } => {
+                let to = to.map(|to| &**to);
+                let tested = written(tested)?;
+                let row = params![run, seq, time(at), branch, &**from, to, rule, branches, tested];
+                self.went.execute(row)?;
+            }
+            Change::Called {
+                node,
+                branch,
+                tool,
+                duration,
+                error,
+            } => {
+                let duration = micros(duration);
+                let row = params![run, seq, time(at), &**node, branch, tool, duration, error];
+                self.called.execute(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, seq: i64, at: Timestamp, ended: &Ended<'_>) -> Result<(), Fault> {
+        let run = &*self.run;
+        let changed = self.ended.execute(named_params! {
+            ":run": run,
+            ":node": &**ended.node,
+            ":branch": ended.branch,
+            ":visit": ended.visit,
+            ":attempt": ended.attempt,
+            ":state": ended.state.word(),
+            ":outcome": ended.outcome,
+            ":preferred_label": ended.preferred_label,
+            ":error": ended.error,
+            ":will_retry": ended.will_retry,
+            ":notes": ended.notes,
+            ":ended": time(at),
+            ":duration": micros(ended.duration),
+            ":input_tokens": int(ended.usage.input_tokens),
+            ":output_tokens": int(ended.usage.output_tokens),
+            ":cost_micros": int(ended.usage.cost_micros),
+        })?;
+        if changed > 0 {
+            return Ok(());
+        }
+        // Its beginning is lost, or was not to be read.
+        self.ended_alone.execute(named_params! {
+            ":run": run,
+            ":seq": seq,
+            ":node": &**ended.node,
+            ":branch": ended.branch,
+            ":position": int(ended.index),
+            ":visit": ended.visit,
+            ":attempt": ended.attempt,
+            ":state": ended.state.word(),
+            ":outcome": ended.outcome,
+            ":preferred_label": ended.preferred_label,
+            ":error": ended.error,
+            ":will_retry": ended.will_retry,
+            ":notes": ended.notes,
+            ":ended": time(at),
+            ":duration": micros(ended.duration),
+            ":input_tokens": int(ended.usage.input_tokens),
+            ":output_tokens": int(ended.usage.output_tokens),
+            ":cost_micros": int(ended.usage.cost_micros),
+        })?;
+        Ok(())
+    }
+}
+
+fn micros(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn written(tested: &[TestedCondition]) -> Result<String, Fault> {
+    match tested {
+        [] => Ok("[]".to_owned()),
+        tested => Ok(serde_json::to_string(tested)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?),
+    }
+}
+
+/// The state of a word.
+pub(crate) fn stage_state(word: &str) -> Option<StageState> {
+    StageState::ALL.into_iter().find(|state| state.word() == word)
+}
