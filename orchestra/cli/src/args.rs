@@ -260,6 +260,9 @@ pub(crate) struct StatusArgs {
     /// At most so many runs in the list
     #[arg(long, value_name = "N", conflicts_with = "run")]
     pub(crate) limit: Option<usize>,
+    /// Show the whole path, however long it is
+    #[arg(long, requires = "run")]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
 }

@@ -39,10 +39,10 @@ impl<'s> Stopped<'s> {
         Some(self.runs.command("resume", folder, &[]))
     }
 
-    /// The command that begins a run before what went wrong in this one.
-    pub(crate) fn replay(&self, failure: Option<&RunFailure>) -> Option<String> {
+    /// The command that begins a run before what went wrong in this one: for which reason, as one word, and where.
+    pub(crate) fn replay(&self, code: Option<&str>, node: Option<&str>) -> Option<String> {
         let folder = self.folder.as_deref()?;
-        let checkpoint = checkpoint_before(&events(folder), failure)?;
+        let checkpoint = checkpoint_before(&events(folder), code, node)?;
         Some(self.runs.command("replay", folder, &["--checkpoint", &checkpoint]))
     }
 }
@@ -54,40 +54,41 @@ fn events(folder: &Path) -> Vec<RunEvent> {
     events.filter_map(|event| serde_json::from_value(event).ok()).collect()
 }
 
-/// The last checkpoint before the stage began that went wrong; where none did, before what was cut short.
-fn checkpoint_before(events: &[RunEvent], failure: Option<&RunFailure>) -> Option<String> {
-    let node = match failure {
-        // The end itself did as it was told.
-        Some(RunFailure::FailureEnd { node, .. }) => {
-            let failed = events.iter().rev().find_map(|event| match &event.kind {
-                EventKind::StageFailed { node, .. } => Some(node.to_string()),
-                _ => None,
-            });
-            Some(failed.unwrap_or_else(|| node.clone()))
-        }
-        Some(failure) => failure.node().map(str::to_owned),
-        None => None,
+/// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was
+/// told: there it is the stage that failed last.
+fn checkpoint_before(events: &[RunEvent], code: Option<&str>, node: Option<&str>) -> Option<String> {
+    let failed = || {
+        events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::StageFailed {
+                node,
+                will_retry: false,
+                ..
+            } => Some(&**node),
+            _ => None,
+        })
+    };
+    let node = match code {
+        Some("failure_end") => failed().or(node),
+        _ => node,
     };
     let (mut latest, mut before) = (None, None);
     for event in events {
         match &event.kind {
-            EventKind::PipelineStarted { .. } => latest = Some("cp_000000".to_owned()),
-            EventKind::PipelineResumed { checkpoint, .. } if latest.is_none() => {
-                latest = Some(checkpoint.clone());
-            }
+            EventKind::PipelineStarted { .. } => latest = Some("cp_000000"),
+            EventKind::PipelineResumed { checkpoint, .. } if latest.is_none() => latest = Some(checkpoint),
             EventKind::CheckpointSaved { checkpoint, .. } if !checkpoint.is_empty() => {
-                latest = Some(checkpoint.clone());
+                latest = Some(checkpoint);
             }
             EventKind::StageStarted {
                 node: begun,
                 attempt: 1,
                 repeat: false,
                 ..
-            } if node.as_deref().is_none_or(|node| **begun == *node) => before.clone_from(&latest),
+            } if node.is_none_or(|node| **begun == *node) => before = latest,
             _ => {}
         }
     }
-    before.or(latest)
+    before.or(latest).map(str::to_owned)
 }
 
 /// The end of a run that this process executed.
@@ -117,7 +118,7 @@ impl Finish<'_> {
             _ => None,
         };
         let replay = match result.status {
-            RunStatus::Fail | RunStatus::Cancelled => self.stopped.replay(result.failure.as_ref()),
+            RunStatus::Fail | RunStatus::Cancelled => self.replay(result),
             _ => None,
         };
         if terminal.json {
@@ -142,6 +143,12 @@ impl Finish<'_> {
             terminal.progress(&format!("begin again from before it with: {command}"));
         }
         exit_of(result.status, result.failure.as_ref())
+    }
+
+    fn replay(&self, result: &RunResult) -> Option<String> {
+        let failure = result.failure.as_ref();
+        self.stopped
+            .replay(failure.map(RunFailure::code), failure.and_then(RunFailure::node))
     }
 
     fn tell_people(&self, result: &RunResult, coverage: Option<&Coverage>) {

@@ -1,5 +1,6 @@
 //! A run that this process executes: shown, told to stop by signals, and followed to its end.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::console::Console;
 use crate::entry::{Begin, begin_loaded};
 use crate::error::{CliError, Exit};
 use crate::finish::{Finish, Stopped};
+use crate::listing::{Ear, Listing};
 use crate::progress::Shown;
 use crate::runs::Runs;
 use crate::signals::Signals;
@@ -43,18 +45,19 @@ impl Going<'_> {
     pub(crate) fn go(self) -> Result<Exit, CliError> {
         let terminal = *self.terminal;
         let shown = Arc::new(Shown::new(terminal));
-        let engine = self.engine(&shown)?;
+        let ear = Ear::default();
+        let engine = self.engine(&shown, ear.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
-        let ended = runtime.block_on(self.follow(&engine, &shown));
+        let ended = runtime.block_on(self.follow(&engine, &shown, ear));
         // What is told to stop at once is not waited for; the journal has what was done.
         runtime.shutdown_background();
         ended
     }
 
-    fn engine(&self, shown: &Arc<Shown>) -> Result<Engine, CliError> {
+    fn engine(&self, shown: &Arc<Shown>, ear: Ear) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
         let answers = Answers {
             given: given(&self.answers.answer, &self.pipeline)?,
@@ -64,7 +67,10 @@ impl Going<'_> {
         // Called by the run itself, so that what came before a question is shown before it.
         let show = {
             let shown = shown.clone();
-            move |event: &RunEvent| show(&terminal, &shown, event)
+            move |event: &RunEvent| {
+                show(&terminal, &shown, event);
+                ear.hear(event);
+            }
         };
         let mut builder = Engine::builder()
             .runs_dir(self.runs.dir())
@@ -79,27 +85,34 @@ impl Going<'_> {
             .map_err(|error| CliError::usage(error.code(), error.to_string()))
     }
 
-    async fn follow(self, engine: &Engine, shown: &Shown) -> Result<Exit, CliError> {
+    async fn follow(self, engine: &Engine, shown: &Shown, ear: Ear) -> Result<Exit, CliError> {
         // A signal that comes while the run begins is heard too.
         let mut signals = Signals::new();
         let (pipeline, simulated) = (self.pipeline, self.script.is_some());
+        let before = match &self.begin {
+            Begin::Resume { folder, .. } | Begin::Replay { folder, .. } => Some(folder.clone()),
+            Begin::Start(_) => None,
+        };
         let begun = match self.entry {
             Some(entry) => entry.begin(engine, self.begin).await,
             None => begin_loaded(engine, pipeline.clone(), self.begin).await,
         };
-        let handle = begun.map_err(|error| start_error(error, self.runs))?;
+        let handle = begun.map_err(|error| start_error(&error, self.runs, before.as_deref()))?;
         let finish = Finish {
             pipeline: &pipeline,
             terminal: self.terminal,
             stopped: Stopped::of(self.runs, &handle),
         };
-        self.runs.accept(&handle, self.terminal);
-        let Some(ended) = to_the_end(handle, &mut signals, shown, self.terminal).await else {
+        let listing = Listing::begin(self.runs.dir(), handle.run_dir(), ear, self.terminal);
+        let Some(ended) = to_the_end(handle, &mut signals, shown).await else {
             shown.progress().clear();
             finish.at_once();
+            // Whoever looks at the index next takes in the rest.
+            std::mem::forget(listing);
             return Ok(Exit::Cancelled);
         };
         shown.progress().clear();
+        listing.end(self.terminal);
         match ended {
             Ok(result) => {
                 let coverage = simulated.then(|| coverage(&pipeline, &result));
@@ -115,7 +128,6 @@ async fn to_the_end(
     handle: RunHandle,
     signals: &mut Signals,
     shown: &Shown,
-    terminal: &Terminal,
 ) -> Option<Result<RunResult, RunError>> {
     let canceller: Canceller = handle.canceller();
     let mut end = std::pin::pin!(handle.wait());
@@ -131,8 +143,7 @@ async fn to_the_end(
                 }
                 interrupted = true;
                 canceller.pause(INTERRUPTED);
-                shown.progress().clear();
-                terminal.progress("pausing: running stages are told to stop; once more stops at once");
+                shown.progress().interject("pausing: running stages are told to stop; once more stops at once");
             }
         }
     }
@@ -154,7 +165,8 @@ fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
 }
 
 /// A run that cannot begin or go on.
-fn start_error(error: StartError, runs: &Runs) -> CliError {
+fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
+    let command = |verb: &str, options: &[&str]| runs.command(verb, folder.unwrap_or(Path::new("RUN")), options);
     let fault = |exit, help: Option<String>| CliError {
         exit,
         code: error.code(),
@@ -162,7 +174,7 @@ fn start_error(error: StartError, runs: &Runs) -> CliError {
         help,
         resume: None,
     };
-    match &error {
+    match error {
         StartError::Refused(refusals) => {
             let no_model = refusals.list.iter().all(|refusal| refusal.code == "no_backend");
             fault(if no_model { Exit::Credentials } else { Exit::Invalid }, None)
@@ -171,18 +183,18 @@ fn start_error(error: StartError, runs: &Runs) -> CliError {
             Exit::Invalid,
             Some("undo the change, or go on all the same with `--accept-changes`".to_owned()),
         ),
-        StartError::Moved { run, .. } => fault(
+        StartError::Moved { .. } => fault(
             Exit::Invalid,
-            Some(format!("`{}` lists the checkpoints", runs.command(&["checkpoints"], run, &[]))),
+            Some(format!("`{}` lists them", command("checkpoints", &[]))),
         ),
-        StartError::Over(over) => fault(
+        StartError::Over(_) => fault(
             Exit::Usage,
             Some(format!(
                 "begin a run from one of its checkpoints: `{}`",
-                runs.command(&["replay"], &over.run, &["--checkpoint", "CHECKPOINT"])
+                command("replay", &["--checkpoint", "CHECKPOINT"])
             )),
         ),
-        StartError::Store(store) => fault(store_exit(store), None),
+        StartError::Store(store) => fault(Exit::of_store(store), None),
         _ => fault(Exit::Usage, None),
     }
 }
@@ -202,14 +214,5 @@ fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
         message: error.to_string(),
         help: None,
         resume: (!lost_ownership).then(|| stopped.resume()).flatten(),
-    }
-}
-
-/// The exit code of a run folder that cannot be used.
-pub(crate) fn store_exit(error: &StoreError) -> Exit {
-    match error {
-        StoreError::Owned { .. } | StoreError::OwnershipLost { .. } => Exit::Owned,
-        StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::RunFailed,
-        _ => Exit::Usage,
     }
 }

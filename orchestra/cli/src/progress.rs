@@ -290,14 +290,7 @@ impl Progress {
         notes: Option<&str>,
     ) {
         self.over(name);
-        let mut again = String::new();
-        if visit > 1 {
-            again.push_str(&format!(", visit {visit}"));
-        }
-        if attempt > 1 {
-            again.push_str(&format!(", attempt {attempt}"));
-        }
-        let name = format!("{}{name}{again}", self.inside);
+        let name = format!("{}{name}{}", self.inside, self::attempt(visit, attempt));
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(
             "{mark} {name:<24} {:>8}{}",
@@ -322,6 +315,13 @@ impl Progress {
                 self.terminal.progress(text);
             }
         }
+    }
+
+    /// Shows a line at once, whatever else is on the screen.
+    pub(crate) fn interject(&mut self, text: &str) {
+        self.clear();
+        self.end_line();
+        self.terminal.progress(text);
     }
 
     fn end_line(&mut self) {
@@ -382,8 +382,15 @@ fn inside(run: &RunId, of: &RunId) -> String {
     format!("{} > ", rest.unwrap_or(of))
 }
 
+/// Which visit and attempt of a stage it is, where that is not the first.
+pub(crate) fn attempt(visit: u32, attempt: u32) -> String {
+    let parts = [("visit", visit), ("attempt", attempt)];
+    let later = parts.into_iter().filter(|(_, number)| *number > 1);
+    later.map(|(word, number)| format!(", {word} {number}")).collect()
+}
+
 /// A stage with the branch that it runs in; the stage that its branch is named after needs no name of its own.
-fn named(branch: Option<&str>, node: &str) -> String {
+pub(crate) fn named(branch: Option<&str>, node: &str) -> String {
     match branch {
         Some(branch) if branch.rsplit(':').next() == Some(node) => bracketed(branch),
         Some(branch) => format!("{} {node}", bracketed(branch)),
@@ -392,7 +399,7 @@ fn named(branch: Option<&str>, node: &str) -> String {
 }
 
 /// A branch such as `fan#1:left/inner#1:a` as `[left/a]`.
-fn bracketed(branch: &str) -> String {
+pub(crate) fn bracketed(branch: &str) -> String {
     let steps = branch.split('/');
     let names = steps.map(|step| step.split_once(':').map_or(step, |(_, name)| name));
     format!("[{}]", names.collect::<Vec<_>>().join("/"))
@@ -414,7 +421,7 @@ fn values(tested: &TestedCondition) -> String {
     }
 }
 
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     const MAX: usize = 100;
     let line = text
         .lines()

@@ -1,11 +1,16 @@
 //! The folder of run folders: how runs are named on the command line, and found.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use orchestra_engine::{RunHandle};
+use orchestra_engine::RunFolder;
+use orchestra_sessions::{RunFilter, SessionError, SessionIndex};
 
 use crate::args::{RUNS, RunsDir};
-use crate::terminal::Terminal;
+use crate::error::CliError;
+
+/// How long another process may hold the index of runs.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The folder of run folders, and the program that deals with it.
 pub(crate) struct Runs {
@@ -58,10 +63,81 @@ impl Runs {
         }
     }
 
-    /// Lists a run that has begun. The index never stops a run.
-    pub(crate) fn accept(&self, handle: &RunHandle, terminal: &Terminal) {
-        let _ = (handle, terminal);
+    /// The folder of the run that is meant by `name`: an id, the beginning of one, `last`, or a folder.
+    ///
+    /// # Errors
+    /// None is meant, or several.
+    pub(crate) fn find(&self, name: &str) -> Result<PathBuf, CliError> {
+        let path = Path::new(name);
+        if name.contains(std::path::is_separator) || name.starts_with('.') {
+            return match RunFolder::is_one(path) {
+                true => absolute(path),
+                false => Err(no_run(path)),
+            };
+        }
+        let inside = self.dir.join(name);
+        if RunFolder::is_one(&inside) {
+            return absolute(&inside);
+        }
+        let beside = || RunFolder::is_one(path).then(|| absolute(path));
+        if !self.dir.is_dir() {
+            return beside().unwrap_or_else(|| Err(self.none_yet(name)));
+        }
+        let index = self.index()?;
+        if name == "last" {
+            let latest = index.list(&RunFilter::all().limit(1))?;
+            let latest = latest.into_iter().next();
+            return latest.map(|run| run.folder).ok_or_else(|| self.none_yet(name));
+        }
+        match index.run(name) {
+            Ok(run) => Ok(run.folder),
+            Err(error @ SessionError::UnknownRun { .. }) => beside().unwrap_or_else(|| Err(error.into())),
+            Err(error) => Err(error.into()),
+        }
     }
+
+    /// The index of the runs here.
+    pub(crate) fn index(&self) -> Result<SessionIndex, CliError> {
+        Ok(SessionIndex::open_patiently(&self.dir, PATIENCE)?)
+    }
+
+    /// The index that lists the run in a folder, and its name there.
+    pub(crate) fn index_of(&self, folder: &Path) -> Result<(SessionIndex, String), CliError> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let own = || RunFolder::open(folder).is_ok_and(|run| run.manifest().run == name);
+        let parent = folder.parent().filter(|parent| self.is_dir(parent) || own());
+        match parent {
+            Some(parent) => Ok((SessionIndex::open_patiently(parent, PATIENCE)?, name)),
+            None => {
+                let index = self.index()?;
+                let run = index.accept(folder)?;
+                Ok((index, run.to_string()))
+            }
+        }
+    }
+
+    fn is_dir(&self, folder: &Path) -> bool {
+        std::path::absolute(&self.dir).is_ok_and(|dir| dir == folder)
+    }
+
+    fn none_yet(&self, name: &str) -> CliError {
+        let dir = self.dir.display();
+        let message = match name {
+            "last" => format!("there are no runs in `{dir}`"),
+            _ => format!("there is no run `{}`: there are no runs in `{dir}`", name.escape_debug()),
+        };
+        CliError::usage("unknown_run", message).help("name another folder of runs with `--runs`")
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path)
+        .map_err(|error| CliError::usage("store_io", format!("cannot find `{}`: {error}", path.display())))
+}
+
+fn no_run(path: &Path) -> CliError {
+    CliError::usage("store_no_run", format!("`{}` is not the folder of a run", path.display()))
+        .help("it has no `manifest.json`")
 }
 
 /// A word as a shell takes it.

@@ -518,6 +518,10 @@ impl Driver {
                         answer,
                     }),
                 },
+                None if script.hastens() => Some(Event::Answered {
+                    id: id.clone(),
+                    answer: Answer::timed_out(),
+                }),
                 None if question.timeout.is_some() => None,
                 None => Some(Event::Unanswerable {
                     id: id.clone(),

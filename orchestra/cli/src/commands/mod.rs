@@ -1,12 +1,15 @@
 //! The commands, one file each.
 
 mod check;
+mod checkpoints;
 mod compile;
 mod explain;
 mod fmt;
 mod graph;
 mod init;
+mod resume;
 mod run;
+pub(crate) mod status;
 
 use crate::args::{Cli, Command};
 use crate::error::{CliError, Exit};
@@ -23,6 +26,10 @@ pub(crate) fn dispatch(
         Command::Check(args) => check::check(&args, pipelines, terminal),
         Command::Compile(args) => compile::compile(&args, pipelines, terminal),
         Command::Run(args) => run::run(&args, program, pipelines, terminal),
+        Command::Resume(args) => resume::resume(&args, program, pipelines, terminal),
+        Command::Replay(args) => resume::replay(&args, program, pipelines, terminal),
+        Command::Status(args) => status::status(&args, program, terminal),
+        Command::Checkpoints(args) => checkpoints::checkpoints(&args, program, terminal),
         Command::Graph(args) => graph::graph(&args, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
