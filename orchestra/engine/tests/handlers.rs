@@ -147,7 +147,7 @@ async fn a_run_that_never_waits_can_be_cancelled_and_lets_others_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_takes_too_long_fails_and_says_so() {
+async fn a_run_that_takes_too_long_stops_where_it_is_and_says_so() {
     let (endless, drops) = endless();
     let started = engine().start_loaded(acts("start -> a -> exit"), endless);
     let result = started
@@ -157,7 +157,7 @@ async fn a_run_that_takes_too_long_fails_and_says_so() {
         .wait()
         .await
         .unwrap();
-    assert_eq!(result.status, RunStatus::Fail);
+    assert_eq!(result.status, RunStatus::Paused);
     let failure = result.failure.unwrap();
     assert_eq!(
         (failure.code(), failure.to_string().as_str()),

@@ -255,13 +255,12 @@ async fn a_question_that_nobody_could_answer_is_asked_again() {
     let folder = place.path().join("run");
     let gate = || {
         pipeline(
-            "digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship]; ask -> start [label=Back] }",
+            "digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship]; ask -> back [label=Back]
+             back [shape=diamond]; back -> ask }",
         )
     };
     let nobody = orchestra_engine::CallbackInterviewer::new(|_| async {
-        Err::<Answer, _>(orchestra_engine::InterviewError::Unavailable {
-            reason: "no terminal".to_owned(),
-        })
+        Err::<Answer, _>(orchestra_engine::InterviewError::unavailable("no terminal"))
     });
     let alone = Engine::builder().interviewer(nobody).build().unwrap();
     let result = alone
@@ -308,7 +307,7 @@ async fn branches_that_are_done_are_not_run_again() {
     keys.sort();
     assert_eq!(keys, ["fan#1:a/a2#1/1", "fan#1:c/c#1/1"]);
     assert_eq!(again.repeats().len(), 2);
-    assert_eq!(result.path, ["start", "fan", "a", "a2", "b", "c", "join", "exit"]);
+    assert_eq!(result.path, ["start", "a", "a2", "b", "c", "fan", "join", "exit"]);
     assert_eq!(result.context.get("parallel.success_count"), Some(&json!(3)));
 }
 

@@ -183,3 +183,9 @@ pub(crate) fn print(name: &str, unit: &str, ours: f64, limit: f64, target: f64) 
     });
     println!("{line}");
 }
+
+/// The middle of some figures.
+pub(crate) fn middle(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
