@@ -307,6 +307,9 @@ impl Driver {
                 continue;
             };
             match action {
+                // It was wanted before the run ended, and has not begun.
+                Action::RunNode(..) | Action::StartTimer(..) | Action::AskHuman(..)
+                    if self.machine.state().totals.finished => {}
                 Action::RunNode(id, context) => {
                     if let Err(failure) = self.run_node(run, handlers, pending, cx, id, context) {
                         return Pause::End(Err(failure));
@@ -330,7 +333,7 @@ impl Driver {
     }
 
     /// Takes note of what happened; the machine is told once that is durable.
-    fn happened(&mut self, event: Event) {
+    pub(crate) fn happened(&mut self, event: Event) {
         let usage = match &event {
             Event::NodeFinished { id, .. } => self.run.take_usage(id),
             _ => None,
@@ -411,7 +414,7 @@ impl Driver {
     }
 
     /// Will stop the run where it is, so that it can go on from there.
-    fn pause(&mut self, event: Event) {
+    pub(crate) fn pause(&mut self, event: Event) {
         if !self.stopping && !self.machine.state().totals.finished {
             self.pausing.get_or_insert_with(|| Box::new(event));
         }
