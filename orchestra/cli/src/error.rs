@@ -1,5 +1,6 @@
 //! Why a command ended otherwise than well, and the exit code that says so.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use orchestra_engine::StoreError;
@@ -42,7 +43,7 @@ impl From<Exit> for ExitCode {
 #[error("{message}")]
 pub(crate) struct CliError {
     pub(crate) exit: Exit,
-    pub(crate) code: &'static str,
+    pub(crate) code: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
     /// The command that goes on with the run, where one can.
@@ -50,10 +51,10 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    pub(crate) fn usage(code: &'static str, message: impl Into<String>) -> CliError {
+    pub(crate) fn usage(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> CliError {
         CliError {
             exit: Exit::Usage,
-            code,
+            code: code.into(),
             message: message.into(),
             help: None,
             resume: None,

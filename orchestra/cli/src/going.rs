@@ -165,11 +165,11 @@ fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
 }
 
 /// A run that cannot begin or go on.
-fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
+pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
     let command = |verb: &str, options: &[&str]| runs.command(verb, folder.unwrap_or(Path::new("RUN")), options);
     let fault = |exit, help: Option<String>| CliError {
         exit,
-        code: error.code(),
+        code: error.code().into(),
         message: error.to_string(),
         help,
         resume: None,
@@ -200,7 +200,7 @@ fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliErr
 }
 
 /// A run that could not go on in the middle.
-fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
+pub(crate) fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
     let lost_ownership = matches!(
         error,
         RunError::Store {
@@ -210,7 +210,7 @@ fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
     );
     CliError {
         exit: if lost_ownership { Exit::Owned } else { Exit::RunFailed },
-        code: error.code(),
+        code: error.code().into(),
         message: error.to_string(),
         help: None,
         resume: (!lost_ownership).then(|| stopped.resume()).flatten(),

@@ -2,7 +2,9 @@
 
 mod check;
 mod checkpoints;
+mod cleanup;
 mod compile;
+mod control;
 mod explain;
 mod fmt;
 mod graph;
@@ -30,6 +32,11 @@ pub(crate) fn dispatch(
         Command::Replay(args) => resume::replay(&args, program, pipelines, terminal),
         Command::Status(args) => status::status(&args, program, terminal),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args, program, terminal),
+        Command::Answer(args) => control::answer(&args, program, terminal),
+        Command::Pause(args) => control::pause(&args, program, terminal),
+        Command::Cancel(args) => control::cancel(&args, program, terminal),
+        Command::Cleanup(args) => cleanup::cleanup(&args, program, terminal),
+        Command::Attach(_) => Ok(Exit::Ok),
         Command::Graph(args) => graph::graph(&args, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
