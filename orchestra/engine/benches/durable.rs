@@ -161,9 +161,9 @@ fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     }
     if wanted("W2g") {
         let mut figures = Vec::new();
-        for turns in [333, 3_333, 33_333] {
+        for (turns, rounds) in [(333, 5), (3_333, 3), (33_333, 1)] {
             let pipeline = circle(turns);
-            let mut all: Vec<f64> = (0..5)
+            let mut all: Vec<f64> = (0..rounds)
                 .map(|_| {
                     let folder = folder();
                     let seconds = timed(&process, pipeline, &folder, None);

@@ -28,7 +28,7 @@ use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::stage::StageContext;
-use crate::store::{Checkpoint, Commit, RunStore, StageFile, StoreError};
+use crate::store::{Checkpoint, Commit, Position, RunStore, StageFile, StoreError};
 use crate::take_up::TakenUp;
 use crate::tell::Began;
 
@@ -60,8 +60,8 @@ pub(crate) struct Driver {
     stopping: bool,
     /// What will make the run stop where it is.
     pausing: Option<Box<Event>>,
-    /// What the run needs to go on, from before it was told to stop.
-    kept: Option<Box<RawValue>>,
+    /// What the run needs to go on, from before it was told to stop, and how far the journal was.
+    kept: Option<Box<(Box<RawValue>, Position)>>,
     /// What an attempt used whose end is told next.
     pub(crate) used: Option<Box<(EffectId, Usage)>>,
 }
@@ -160,6 +160,7 @@ impl Driver {
             Err(failure) => Err(failure),
         };
         drop(handlers);
+        run.write_later();
         self.look_at_the_clock();
         let ended = match ended {
             Ok(failure) => {
@@ -168,7 +169,9 @@ impl Driver {
             }
             Err(error) => Err(error),
         };
-        let ended = match (self.tell_end(ended), &self.run.store) {
+        let ended = self.tell_end(ended);
+        self.run.close_artifacts();
+        let ended = match (ended, &self.run.store) {
             (Ok(failure), Some(store)) => store.close().map(|()| failure),
             (ended, _) => ended,
         };
@@ -221,7 +224,12 @@ impl Driver {
         let mut pending = Pending::default();
         let ended = loop {
             match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
-                Pause::Wait => match self.wait(run, &mut pending, &mut timer).await {
+                Pause::Wait => match {
+                    run.wait_begins();
+                    let woken = self.wait(run, &mut pending, &mut timer).await;
+                    run.wait_ends();
+                    woken
+                } {
                     Woken::Answer => {}
                     Woken::Done(done, cancelled) => self.done(done, cancelled),
                     Woken::Stop => self.cancelled(),
@@ -431,7 +439,7 @@ impl Driver {
             return Ok(());
         };
         let kept = match &self.keeping {
-            Some(keeping) => Some(keeping.kept(&self.machine, self.going())?),
+            Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
             None => None,
         };
         self.machine.observe(self.run.sink.wanted());
@@ -493,7 +501,11 @@ impl Driver {
         let stage = run.pipeline.stage(id.node);
         if let Some(files) = run.present_files() {
             let place = run.place(&id);
-            files.stage(place.as_ref(), id.visit)?;
+            // The folder of a first attempt is made when somebody wants it.
+            if id.visit > 1 || id.attempt > 1 || self.repeats(&id) {
+                run.write_later();
+                files.stage(place.as_ref(), id.visit)?;
+            }
             // A status that the attempt did not write itself would speak for it.
             files.remove(place.as_ref(), StageFile::Status)?;
         }
@@ -549,8 +561,13 @@ impl Driver {
         match done {
             Done::Stage(attempt, ended) if !cancelled => self.ended(*attempt, ended),
             Done::Stage(attempt, _) => {
+                let id = attempt.id.clone();
                 // It is not wanted any more, so it does not matter how its destructor ended.
                 let _ = attempt.end(&self.run, true);
+                // What it cost was spent all the same.
+                if let Some(usage) = self.run.take_usage(&id) {
+                    self.happened(Event::Used { id, usage });
+                }
             }
             Done::Timer(id) if !cancelled => {
                 // An answer that was taken is on its way, however late it is.
@@ -650,9 +667,9 @@ impl Driver {
         let (Some(store), Some(keeping)) = (&self.run.store, &self.keeping) else {
             return Ok(());
         };
-        let kept = match &self.kept {
-            Some(kept) => kept.clone(),
-            None => keeping.kept(&self.machine, self.going())?,
+        let (kept, position) = match &self.kept {
+            Some(kept) => Clone::clone(&**kept),
+            None => keeping.kept_here(&self.machine, self.going())?,
         };
         let checkpoint = Checkpoint::of(
             &self.run.id,
@@ -662,7 +679,7 @@ impl Driver {
             status,
             failure,
         );
-        let checkpoint = checkpoint.with_state(kept, store.position());
+        let checkpoint = checkpoint.with_state(kept, position);
         Box::pin(save(store.clone(), checkpoint)).await
     }
 

@@ -87,6 +87,10 @@ impl Settings {
     }
 
     /// How a run is kept in a folder.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
+    }
+
     pub(crate) fn store_options(&self, folder: &Path) -> StoreOptions {
         StoreOptions {
             durability: self.durability,

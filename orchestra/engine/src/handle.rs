@@ -179,6 +179,14 @@ impl Canceller {
     }
 }
 
+impl Canceller {
+    /// Whether no other process has taken the run over (rule D5).
+    pub(crate) fn is_owned(&self) -> bool {
+        let store = self.run.store.as_ref();
+        store.is_none_or(|store| store.still_mine().is_ok())
+    }
+}
+
 impl fmt::Debug for Canceller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Canceller")

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::deadline::{self, Began};
 use crate::records::{Entry, Happened, Kept};
 use crate::run::Run;
-use crate::store::{Commit, PROTOCOL, RunStore, StoreError, Synced, checkpoint_name};
+use crate::store::{Commit, PROTOCOL, Position, RunStore, StoreError, Synced, checkpoint_name};
 
 /// The journal of a run that goes on, and what of it the machine was not told yet.
 pub(crate) struct Keeping {
@@ -95,6 +95,8 @@ impl Keeping {
             at: u64,
             real: u64,
             events: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            artifacts: Option<u64>,
             entry: &'a T,
         }
         if !self.store.keeps_journal() {
@@ -106,6 +108,7 @@ impl Keeping {
             at: clock.now().as_millis(),
             real: deadline::micros(&**clock),
             events: run.sink.told(),
+            artifacts: run.artifact_changes(),
             entry,
         };
         let json = serde_json::to_vec(&record).map_err(|source| self.unwritable("journal.jsonl", source))?;
@@ -202,6 +205,15 @@ impl Keeping {
             Some((_, turns)) => *turns += 1,
             None => self.turns.push((node.0, 1)),
         }
+    }
+
+    /// The same, and how far the journal is.
+    pub(crate) fn kept_here(
+        &self,
+        machine: &Machine,
+        elapsed: Duration,
+    ) -> Result<(Box<RawValue>, Position), StoreError> {
+        Ok((self.kept(machine, elapsed)?, self.store.position()))
     }
 
     /// All that the run needs to go on, in the form in which it is written.

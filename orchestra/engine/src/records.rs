@@ -17,6 +17,9 @@ pub(crate) struct Record {
     pub(crate) real: u64,
     /// How many events were told before.
     pub(crate) events: u64,
+    /// How many changes the artifacts had seen, as far as this owner knew: a replay goes back to them (rule D4).
+    #[serde(default)]
+    pub(crate) artifacts: u64,
     pub(crate) entry: Entry,
 }
 

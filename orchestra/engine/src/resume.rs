@@ -222,6 +222,8 @@ struct Read {
     told: u64,
     repaired: Vec<String>,
     events: u64,
+    /// How many changes the artifacts had seen.
+    artifacts: u64,
     epoch: u64,
 }
 
@@ -320,6 +322,7 @@ impl TakeUp {
             epoch: read.epoch,
             repaired: read.repaired.clone(),
             replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
+            copied: self.copied_from.is_some(),
             ..TakenUp::default()
         };
         if let Some(kept) = &read.base {
@@ -347,6 +350,10 @@ impl TakeUp {
                 driver.machine.state(),
                 &in_flight,
             )?;
+            let artifacts = run
+                .artifacts()
+                .and_then(|artifacts| artifacts.rewind(read.artifacts));
+            artifacts.map_err(StoreError::from)?;
         }
         Ok(driver)
     }
@@ -373,6 +380,7 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         told: 0,
         repaired,
         events,
+        artifacts: 0,
         epoch,
     };
     let mut first = 0;
@@ -387,6 +395,7 @@ fn read(opened: Opened) -> Result<Read, StartError> {
     for (number, record) in (first..).zip(scan.iter()) {
         let record: Record = serde_json::from_slice(record)
             .map_err(|error| StoreError::damaged_record(&path, number, &error))?;
+        read.artifacts = read.artifacts.max(record.artifacts);
         // The state that was carried over to a changed pipeline takes the place of all that was before.
         if let Entry::Changed { kept, .. } = record.entry {
             read.records.clear();

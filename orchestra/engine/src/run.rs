@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
@@ -20,7 +20,7 @@ use crate::registry::Registry;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
 use crate::steering::ActiveStage;
-use crate::store::{RunStore, StagePlace, StoreError, TemporaryFolder};
+use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -35,6 +35,7 @@ pub(crate) struct Run {
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
     own: Mutex<Own>,
+    artifacts: OnceLock<ArtifactStore>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
     /// Whether any stage used a model, so that others need no look at the list.
@@ -43,6 +44,10 @@ pub(crate) struct Run {
     has_files: AtomicBool,
     /// Whether something could not be written.
     has_failed: AtomicBool,
+    /// The outcomes of stages without files, which are written where somebody may look.
+    later: Later,
+    /// Whether the driver waits, so that what is told meanwhile is to be seen at once.
+    waits: AtomicBool,
 }
 
 /// What a run was started with, beside its pipeline; what the runs that its stages start are given in turn.
@@ -79,9 +84,18 @@ struct Own {
     active: Vec<Arc<ActiveStage>>,
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
-    artifacts: Option<ArtifactStore>,
     /// What the attempts that run have used of models.
     usage: Vec<(EffectId, Usage)>,
+}
+
+/// So many outcomes are kept for later at most; the same number is looked at when a run is taken up.
+pub(crate) const LATER: usize = 256;
+
+/// Outcomes that are written where somebody may look: when the run waits, or a stage looks into the run folder.
+#[derive(Default)]
+struct Later {
+    any: AtomicBool,
+    list: Mutex<Vec<(EffectId, Vec<u8>)>>,
 }
 
 /// Which files a stage has, with the name of its branch.
@@ -182,9 +196,12 @@ impl Run {
             stop: Stop::default(),
             origin,
             own: Mutex::default(),
+            artifacts: OnceLock::new(),
             has_tokens: AtomicBool::new(false),
             has_usage: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
+            later: Later::default(),
+            waits: AtomicBool::new(false),
         }
     }
 
@@ -197,6 +214,61 @@ impl Run {
     pub(crate) fn emit_at(&self, time: Timestamp, kind: EventKind) {
         if let Err(failure) = self.sink.emit(&self.id, time, self.store.as_deref(), kind) {
             self.broken(failure);
+        }
+        if self.waits.load(Ordering::Acquire) {
+            self.show();
+        }
+    }
+
+    /// Lets others see what was told.
+    fn show(&self) {
+        if let Some(Err(failure)) = self.store.as_ref().map(|store| store.flush()) {
+            self.broken(failure);
+        }
+    }
+
+    /// The driver begins to wait: everything is to be seen.
+    pub(crate) fn wait_begins(&self) {
+        if self.store.is_some() {
+            self.waits.store(true, Ordering::Release);
+            self.write_later();
+            self.show();
+        }
+    }
+
+    pub(crate) fn wait_ends(&self) {
+        self.waits.store(false, Ordering::Release);
+    }
+
+    /// Will write the outcome of a stage: a stage that has no files costs no folder while others wait for it.
+    pub(crate) fn keep_later(&self, id: &EffectId, status: Vec<u8>) {
+        let mut list = lock(&self.later.list);
+        list.push((id.clone(), status));
+        let many = list.len() >= LATER;
+        drop(list);
+        self.later.any.store(true, Ordering::Release);
+        if many {
+            self.write_later();
+        }
+    }
+
+    /// Writes what was kept for later.
+    pub(crate) fn write_later(&self) {
+        if !self.later.any.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let list = std::mem::take(&mut *lock(&self.later.list));
+        let Some(store) = &self.store else {
+            return;
+        };
+        for (id, status) in list {
+            let place = self.place(&id);
+            let written = store
+                .stage(place.as_ref(), id.visit)
+                .and_then(|_| store.write(place.as_ref(), StageFile::Status, &status));
+            if let Err(failure) = written {
+                return self.broken(failure);
+            }
         }
     }
 
@@ -236,11 +308,18 @@ impl Run {
         self.has_files.load(Ordering::Acquire)
     }
 
+    /// The run folder, for somebody who may look into it.
+    pub(crate) fn shown_dir(&self) -> Option<&Path> {
+        self.write_later();
+        self.run_dir()
+    }
+
     pub(crate) fn run_dir(&self) -> Option<&Path> {
         self.store.as_deref().map(RunStore::folder)
     }
 
     pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
+        self.write_later();
         self.files()?.stage(self.place(id).as_ref(), id.visit)
     }
 
@@ -262,6 +341,7 @@ impl Run {
 
     /// The run begins anew (rule R9).
     pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
+        self.write_later();
         match self.present_files() {
             Some(files) => files.restarted(restart),
             None => Ok(()),
@@ -353,36 +433,51 @@ impl Run {
 
     /// The artifacts, read from the run folder at the first need (Attractor 5.5).
     pub(crate) fn artifacts(&self) -> Result<ArtifactStore, ArtifactError> {
-        if let Some(artifacts) = &lock(&self.own).artifacts {
+        if let Some(artifacts) = self.artifacts.get() {
             return Ok(artifacts.clone());
         }
         let keeping = Keeping {
             threshold: self.settings.artifact_threshold,
-            sync: true,
+            files: self.settings.files(),
+            durability: self.settings.durability(),
             clock: self.settings.clock.clone(),
+            ..Keeping::default()
         };
-        let opened = match self.run_dir() {
-            Some(run_dir) => ArtifactStore::kept_in(run_dir, keeping)?,
+        let opened = match self.store.clone() {
+            Some(store) => {
+                let folder = store.folder().to_owned();
+                let guard = Arc::new(move || store.still_mine());
+                ArtifactStore::kept_in(&folder, Keeping { guard, ..keeping })?
+            }
             None => ArtifactStore::kept_in_memory(keeping),
         };
-        Ok(lock(&self.own).artifacts.get_or_insert(opened).clone())
+        Ok(self.artifacts.get_or_init(|| opened).clone())
+    }
+
+    /// How many changes the artifacts have seen; `None` where nobody looked at them.
+    pub(crate) fn artifact_changes(&self) -> Option<u64> {
+        self.artifacts.get().map(ArtifactStore::changes)
     }
 
     /// How many artifacts the run has.
     pub(crate) fn artifact_count(&self) -> u64 {
-        let present = lock(&self.own).artifacts.clone();
         let kept = || self.run_dir().is_some_and(artifacts::are_kept_in);
-        let found = match present {
-            Some(artifacts) => Ok(artifacts),
-            None if kept() => self.artifacts(),
-            None => return 0,
-        };
-        match found {
-            Ok(artifacts) => artifacts.len() as u64,
-            Err(error) => {
+        if self.artifacts.get().is_none() && !kept() {
+            return 0;
+        }
+        self.artifacts().map_or_else(
+            |error| {
                 tracing::warn!("the artifacts cannot be counted: {error}");
                 0
-            }
+            },
+            |artifacts| artifacts.len() as u64,
+        )
+    }
+
+    /// Nothing is stored any more.
+    pub(crate) fn close_artifacts(&self) {
+        if let Some(Err(error)) = self.artifacts.get().map(ArtifactStore::close) {
+            tracing::warn!("the index of the artifacts is not closed: {error}");
         }
     }
 
@@ -459,6 +554,7 @@ impl Run {
     /// Lets go of what only a running run needs.
     pub(crate) fn close(&self) {
         self.sink.close();
+        self.close_artifacts();
         let temporary = lock(&self.own).temporary.take();
         drop(temporary);
     }

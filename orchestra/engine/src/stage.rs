@@ -146,7 +146,7 @@ impl StageContext {
 
     /// The run folder; `None` where nothing is kept.
     pub fn run_dir(&self) -> Option<&Path> {
-        self.run.run_dir()
+        self.run.shown_dir()
     }
 
     /// The folder of the stage, made at the first call. Without a run folder it is a temporary one, which is removed

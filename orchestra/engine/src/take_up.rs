@@ -11,6 +11,7 @@ use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::keeping::Noted;
 use crate::records::{Entry, Happened, Record};
+use crate::run::LATER;
 use crate::store::StoreError;
 
 /// What a run was taken up with.
@@ -21,6 +22,8 @@ pub(crate) struct TakenUp {
     pub(crate) repaired: Vec<String>,
     /// The run whose checkpoint it goes on from, where that is another one.
     pub(crate) replayed_from: Option<String>,
+    /// Whether the files of stages that had ended are copied from another run.
+    pub(crate) copied: bool,
     /// Whether the machine was told to begin.
     pub(crate) begun: bool,
     /// How the run ended, where it had.
@@ -36,6 +39,8 @@ pub(crate) struct TakenUp {
 pub(crate) struct Retelling {
     next: u64,
     known: u64,
+    /// Whether it is among the last records.
+    recent: bool,
 }
 
 impl Driver {
@@ -45,11 +50,12 @@ impl Driver {
         for (at, (number, record)) in records.iter().enumerate() {
             // What the next record does not count was told; the rest may have been lost.
             let lost = records.get(at + 1).is_none_or(|(_, next)| next.events > known);
-            self.machine.observe(lost);
+            let recent = records.len() - at <= LATER;
+            self.machine.observe(lost || recent);
             self.now = Timestamp::from_millis(record.at);
             if let Some(taken_up) = &mut self.taken_up {
                 let next = record.events;
-                taken_up.retelling = Some(Retelling { next, known });
+                taken_up.retelling = Some(Retelling { next, known, recent });
             }
             match &record.entry {
                 Entry::Begin { boot: of, .. } => {
@@ -164,11 +170,20 @@ impl Driver {
         retelling.next <= retelling.known
     }
 
-    /// Whether what the machine tells now was told before.
+    /// Whether what the machine tells now was told before, or is copied.
     pub(crate) fn is_known(&self) -> bool {
-        let taken_up = self.taken_up.as_ref();
+        let Some(taken_up) = &self.taken_up else {
+            return false;
+        };
+        let retelling = taken_up.retelling.as_ref();
+        retelling.is_some_and(|retelling| taken_up.copied || retelling.next < retelling.known)
+    }
+
+    /// Whether what the machine tells now is so recent that files may be missing.
+    pub(crate) fn is_recent(&self) -> bool {
+        let taken_up = self.taken_up.as_ref().filter(|taken_up| !taken_up.copied);
         let retelling = taken_up.and_then(|taken_up| taken_up.retelling.as_ref());
-        retelling.is_some_and(|retelling| retelling.next < retelling.known)
+        retelling.is_some_and(|retelling| retelling.recent)
     }
 
     /// Tells the machine what is durable.

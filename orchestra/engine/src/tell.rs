@@ -314,19 +314,24 @@ impl Driver {
 
     /// Writes the outcome that routing sees to the stage's folder; the exit has none (Attractor appendix C).
     fn keep_status(&self, id: &EffectId, outcome: &Outcome) -> Result<(), StoreError> {
-        if self.is_known() {
-            return Ok(());
-        }
         let stage = self.run.pipeline.stage(id.node);
         let Some(store) = self.run.store.as_ref().filter(|_| stage.row().role != Role::Exit) else {
             return Ok(());
         };
         let place = self.run.place(id);
-        // No handler opened the folder of a stage that the core decides.
-        if !stage_has_handler(stage) {
-            store.stage(place.as_ref(), id.visit)?;
+        if self.is_known() {
+            // It may have been kept for later when the process ended.
+            let missing = id.visit == 1 && matches!(store.read(place.as_ref(), StageFile::Status), Ok(None));
+            if missing && self.is_recent() {
+                self.run.keep_later(id, status::write(outcome));
+            }
+            return Ok(());
         }
-        store.write(place.as_ref(), StageFile::Status, &status::write(outcome))
+        if store.is_open(place.as_ref(), id.visit) {
+            return store.write(place.as_ref(), StageFile::Status, &status::write(outcome));
+        }
+        self.run.keep_later(id, status::write(outcome));
+        Ok(())
     }
 
     /// Writes a question or its answer to the gate's folder (rule D8).
@@ -338,11 +343,4 @@ impl Driver {
         store.stage(place.as_ref(), id.visit)?;
         store.write(place.as_ref(), file, text.as_bytes())
     }
-}
-
-/// Whether a handler runs the stage, and not the core.
-fn stage_has_handler(stage: orchestra_graph::Stage<'_>) -> bool {
-    stage.row().role == Role::Work
-        && stage.row().fan_out.is_none()
-        && stage.kind() != orchestra_graph::kind::WAIT_HUMAN
 }

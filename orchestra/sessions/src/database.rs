@@ -40,8 +40,8 @@ enum Place {
 
 struct Open {
     connection: Connection,
-    /// Which file is the write-ahead log; `None` where there is none.
-    log: Option<FileId>,
+    /// Which files are the write-ahead log and its index; `None` where there are none.
+    beside: [Option<FileId>; 2],
 }
 
 type FileId = (u64, u64);
@@ -183,6 +183,12 @@ impl Database {
                     }
                     self.discard()?;
                 }
+                Fault::Moved if Instant::now() >= deadline => {
+                    return Err(SessionError::Damaged {
+                        path: self.path().to_owned(),
+                        source: "it is removed again and again".into(),
+                    });
+                }
                 Fault::Moved => self.open = None,
             }
         }
@@ -201,7 +207,7 @@ impl Database {
                     Some(open) => open,
                     none => none.insert(Open {
                         connection: made(Connection::open_in_memory()?, 0)?,
-                        log: None,
+                        beside: [None; 2],
                     }),
                 };
                 return transaction(&open.connection, access, work);
@@ -287,7 +293,8 @@ fn transaction<T>(
 impl Open {
     /// Whether these still are the files at the path.
     fn is_at(&self, path: &Path) -> bool {
-        !has_moved(&self.connection, path) && (self.log.is_none() || self.log == log_id(path))
+        // SQLite itself never removes them while a connection is open.
+        !has_moved(&self.connection, path) && (self.beside == [None; 2] || self.beside == beside(path))
     }
 }
 
@@ -309,6 +316,11 @@ fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
     if application != APPLICATION {
         return Err(Fault::Unfit("it belongs to another program".into()));
     }
+    let origin = connection.query_row(tables::ORIGIN, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    let (made_by, made_as): (i64, i64) = origin?;
+    if version != made_by || version < tables::VERSION {
+        return Err(Fault::Unfit("it is of an older version".into()));
+    }
     if version > tables::VERSION {
         return Err(Fault::Final(SessionError::Newer {
             path: path.to_owned(),
@@ -316,11 +328,7 @@ fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
             known: tables::VERSION,
         }));
     }
-    if version < tables::VERSION {
-        return Err(Fault::Unfit("it is of an older version".into()));
-    }
     // A copy that was put back may lie beside a log of which it knows nothing.
-    let made_as: i64 = connection.query_row(tables::MADE_AS, [], |row| row.get(0))?;
     if made_as != file_id(path).map_or(0, |(_, inode)| inode.cast_signed()) {
         return Err(Fault::Unfit("it was copied or moved here".into()));
     }
@@ -335,7 +343,7 @@ fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
     }
     Ok(Open {
         connection,
-        log: log_id(path),
+        beside: beside(path),
     })
 }
 
@@ -343,9 +351,7 @@ fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
 fn create(path: &Path, patience: Duration) -> Result<Open, Fault> {
     // A log of an earlier file would be taken for one of the new.
     for ending in ["", "-wal", "-shm", "-journal"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(ending);
-        remove(Path::new(&file))?;
+        remove(&with_ending(path, ending))?;
     }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -356,7 +362,7 @@ fn create(path: &Path, patience: Duration) -> Result<Open, Fault> {
     let connection = made(connection, made_as.cast_signed())?;
     Ok(Open {
         connection,
-        log: log_id(path),
+        beside: beside(path),
     })
 }
 
@@ -366,7 +372,7 @@ fn made(connection: Connection, made_as: i64) -> Result<Connection, Fault> {
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
         {tables}
-        INSERT INTO origin (made_as, complete) VALUES ({made_as}, 0);
+        INSERT INTO origin (version, made_as, complete) VALUES ({version}, {made_as}, 0);
         PRAGMA application_id = {APPLICATION};
         PRAGMA user_version = {version};
         COMMIT;"
@@ -382,6 +388,7 @@ fn prepared(connection: Connection, patience: Duration) -> Result<Connection, Fa
         "PRAGMA synchronous = NORMAL;
         PRAGMA cell_size_check = ON;
         PRAGMA trusted_schema = OFF;
+        PRAGMA wal_autocheckpoint = 4000;
         PRAGMA journal_size_limit = 4194304;",
     )?;
     Ok(connection)
@@ -394,10 +401,14 @@ fn remove(path: &Path) -> Result<(), SessionError> {
     }
 }
 
-fn log_id(path: &Path) -> Option<FileId> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    file_id(Path::new(&log))
+fn beside(path: &Path) -> [Option<FileId>; 2] {
+    ["-wal", "-shm"].map(|ending| file_id(&with_ending(path, ending)))
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut file = path.as_os_str().to_owned();
+    file.push(ending);
+    file.into()
 }
 
 #[cfg(unix)]

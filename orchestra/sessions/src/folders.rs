@@ -17,7 +17,7 @@ const EVENTS: &str = "events.jsonl";
 /// index could not be made anew from what is there. No run can bear a name with a dot in front.
 const ELSEWHERE: &str = ".elsewhere";
 /// A longer line is passed over.
-const LONGEST_LINE: u64 = 64 << 20;
+const LONGEST_LINE: u64 = 16 << 20;
 /// A manifest is small; what is larger is none.
 const LARGEST_MANIFEST: u64 = 16 << 20;
 /// By so much of what was read last a file is known again.

@@ -126,8 +126,7 @@ impl Store {
                 }
                 _ => {
                     let mut there = folders.all()?;
-                    let mut statement =
-                        connection.prepare_cached("SELECT run, position, stamp FROM cursors")?;
+                    let mut statement = connection.prepare_cached("SELECT run, position, stamp FROM runs")?;
                     let mut rows = statement.query([])?;
                     while let Some(row) = rows.next()? {
                         let mut next = Columns::of(row);
@@ -236,5 +235,44 @@ fn begin(run: &RunId, found: &Found, known: Option<(Cursor, i64)>) -> io::Result
     match Events::open(&found.folder, Cursor::default())? {
         Some(events) => Ok(Start::Anew(Box::new(session), events)),
         None => Err(ErrorKind::InvalidData.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query;
+    use crate::rows::{RunFilter, SessionStatus};
+
+    #[test]
+    fn an_index_in_memory_tells_what_the_folders_hold() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("nightly");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("manifest.json"), r#"{"name":"release"}"#).unwrap();
+        let line = r#"{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00.042Z","run":"nightly","event":"PipelineStarted","name":"release","goal":""}"#;
+        std::fs::write(folder.join("events.jsonl"), format!("{line}\n")).unwrap();
+        let mut store = Store {
+            folders: Folders::new(place.path().to_owned()),
+            database: Database::in_memory(place.path()),
+        };
+        let mut list = || {
+            let list = |connection: &Connection, folders: &Folders| {
+                query::list(connection, folders, &RunFilter::all())
+            };
+            store.read(Which::All, list).unwrap()
+        };
+        let sessions = list();
+        assert_eq!((sessions.len(), sessions[0].status), (1, SessionStatus::Running));
+        let failed = r#"{"schema":"orchestra.event/1","seq":2,"time":"2026-11-21T15:30:00.043Z","run":"nightly","event":"PipelineFailed","error":"no","failure":null,"duration_ms":1}"#;
+        std::fs::write(folder.join("events.jsonl"), format!("{line}\n{failed}\n")).unwrap();
+        assert_eq!(list()[0].status, SessionStatus::Fail);
+        // A rebuild drops what it knows, and nothing is left on the disk.
+        store.database.discard().unwrap();
+        let names: Vec<_> = std::fs::read_dir(place.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["nightly"]);
     }
 }

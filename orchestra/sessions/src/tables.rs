@@ -12,16 +12,12 @@ use crate::rows::{ReplayedFrom, Session, SessionStatus, StageState};
 /// Raised whenever the tables or the fold change; a database of another version is made anew.
 pub(crate) const VERSION: i64 = 1;
 
-/// Which file the database was made as.
-pub(crate) const MADE_AS: &str = "SELECT made_as FROM origin";
+/// By which version the database was made, and as which file.
+pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
 
 /// Times are milliseconds since 1970, durations microseconds. Rows of a run lie together, in the order of its events.
 pub(crate) const TABLES: &str = "
-CREATE TABLE origin (made_as INTEGER NOT NULL, complete INTEGER NOT NULL);
-CREATE TABLE cursors (
-    run TEXT PRIMARY KEY, stamp INTEGER NOT NULL,
-    position INTEGER NOT NULL, tail_length INTEGER NOT NULL, tail INTEGER NOT NULL
-) WITHOUT ROWID;
+CREATE TABLE origin (version INTEGER NOT NULL, made_as INTEGER NOT NULL, complete INTEGER NOT NULL);
 CREATE TABLE runs (
     run TEXT PRIMARY KEY, elsewhere INTEGER NOT NULL, name TEXT NOT NULL, goal TEXT NOT NULL, file TEXT NOT NULL,
     status TEXT NOT NULL, simulated INTEGER NOT NULL, started INTEGER, updated INTEGER, ended INTEGER,
@@ -31,7 +27,8 @@ CREATE TABLE runs (
     stages INTEGER NOT NULL, failures INTEGER NOT NULL, repeats INTEGER NOT NULL,
     transitions INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
     input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
-    events INTEGER NOT NULL, skipped_lines INTEGER NOT NULL
+    events INTEGER NOT NULL, skipped_lines INTEGER NOT NULL,
+    stamp INTEGER NOT NULL, position INTEGER NOT NULL, tail_length INTEGER NOT NULL, tail INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE stages (
     run TEXT NOT NULL, seq INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT, position INTEGER NOT NULL,
@@ -162,7 +159,7 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
 
 /// How far a run was read, and the stamp that its manifest had.
 pub(crate) fn cursor(connection: &Connection, run: &RunId) -> Result<Option<(Cursor, i64)>, Fault> {
-    let sql = "SELECT position, tail_length, tail, stamp FROM cursors WHERE run = ?1";
+    let sql = "SELECT position, tail_length, tail, stamp FROM runs WHERE run = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row([&**run], |row| {
         let mut next = Columns::of(row);
@@ -184,7 +181,7 @@ pub(crate) fn load(connection: &Connection, run: &RunId) -> Result<Session, Faul
 
 /// Leaves nothing of a run.
 pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), Fault> {
-    for table in ["cursors", "runs", "stages", "transitions", "tool_calls"] {
+    for table in ["runs", "stages", "transitions", "tool_calls"] {
         connection
             .prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
             .execute([&**run])?;
@@ -203,10 +200,11 @@ pub(crate) fn save(
     let replayed = session.replayed_from.as_ref();
     connection
         .prepare_cached(&format!(
-            "INSERT OR REPLACE INTO runs ({SESSION}) VALUES (:run, :elsewhere, :name, :goal, :file, :status, :simulated, \
+            "INSERT OR REPLACE INTO runs ({SESSION}, stamp, position, tail_length, tail) VALUES (:run, :elsewhere, :name, :goal, :file, :status, :simulated, \
              :started, :updated, :ended, :code, :reason, :node, :epoch, :checkpoints, :checkpoint, \
              :replayed_run, :replayed_checkpoint, :restarts, :stages, :failures, :repeats, :transitions, :tool_calls, \
-             :input_tokens, :output_tokens, :cost_micros, :events, :skipped_lines)"
+             :input_tokens, :output_tokens, :cost_micros, :events, :skipped_lines, \
+             :stamp, :position, :tail_length, :tail)"
         ))?
         .execute(named_params! {
             ":run": run,
@@ -238,14 +236,16 @@ pub(crate) fn save(
             ":cost_micros": int(session.usage.cost_micros),
             ":events": int(session.events),
             ":skipped_lines": int(session.skipped_lines),
+            ":stamp": found.stamp,
+            ":position": int(cursor.offset),
+            ":tail_length": int(cursor.tail_length),
+            ":tail": cursor.tail,
         })?;
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO cursors (run, stamp, position, tail_length, tail) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![run, found.stamp, int(cursor.offset), int(cursor.tail_length), cursor.tail])?;
     Ok(())
 }
 
-/// Writes what the events of one run change.
+/// Writes what the events of one run change. SQLite is told to look for open stages among the open ones: it cannot know that
+/// they are few, and would look through the whole run.
 pub(crate) struct Writer<'c> {
     run: RunId,
     began: CachedStatement<'c>,
@@ -270,7 +270,7 @@ impl<'c> Writer<'c> {
                 "UPDATE stages SET state = :state, outcome = :outcome, preferred_label = :preferred_label, error = :error, \
                  will_retry = :will_retry, notes = :notes, ended = :ended, duration = :duration, \
                  input_tokens = :input_tokens, output_tokens = :output_tokens, cost_micros = :cost_micros \
-                 WHERE run = :run AND seq = (SELECT max(seq) FROM stages WHERE run = :run AND node = :node \
+                 WHERE run = :run AND seq = (SELECT max(seq) FROM stages INDEXED BY open_stages WHERE run = :run AND node = :node \
                  AND state = 'running' AND branch IS :branch AND visit = :visit AND attempt = :attempt)",
             )?,
             ended_alone: connection.prepare_cached(
@@ -281,7 +281,7 @@ impl<'c> Writer<'c> {
                  :input_tokens, :output_tokens, :cost_micros)",
             )?,
             stopped: connection.prepare_cached(
-                "UPDATE stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
+                "UPDATE stages INDEXED BY open_stages SET state = 'interrupted', ended = ?2 WHERE run = ?1 AND state = 'running'",
             )?,
             went: connection.prepare_cached(
                 "INSERT INTO transitions (run, seq, time, branch, origin, target, rule, branches, tested) \

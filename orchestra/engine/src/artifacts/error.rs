@@ -70,28 +70,7 @@ pub enum ArtifactError {
         /// What is wrong with it, such as "is gone".
         found: String,
     },
-    /// The index of a run's artifacts is damaged before its end; nothing in it is guessed.
-    #[error(
-        "the index of artifacts is damaged: `{}`, line {line}, byte {offset}: {expected}",
-        .path.display()
-    )]
-    DamagedIndex {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// Where the line begins.
-        offset: u64,
-        /// What should stand there.
-        expected: &'static str,
-    },
-    /// Another process owns the run now.
-    #[error("`{}` belongs to another process now, which took the run over; nothing was written", .path.display())]
-    TakenOver {
-        /// The index.
-        path: PathBuf,
-    },
-    /// The system refuses.
+    /// The system refuses, the index of the artifacts is damaged, or another process owns the run now.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -101,10 +80,6 @@ impl From<ArtifactError> for StoreError {
     fn from(error: ArtifactError) -> StoreError {
         match error {
             ArtifactError::Store(error) => error,
-            ArtifactError::DamagedIndex { ref path, .. } | ArtifactError::TakenOver { ref path } => {
-                let path = path.clone();
-                StoreError::io("use", &path, io::Error::other(error))
-            }
             other => StoreError::io("use", "artifacts".as_ref(), io::Error::other(other)),
         }
     }
@@ -119,8 +94,6 @@ impl ArtifactError {
             ArtifactError::LongName { .. } => "artifact_long_name",
             ArtifactError::TooDeep { .. } => "artifact_too_deep",
             ArtifactError::Damaged { .. } => "artifact_damaged",
-            ArtifactError::DamagedIndex { .. } => "artifact_index_damaged",
-            ArtifactError::TakenOver { .. } => "taken_over",
             ArtifactError::Store(error) => error.code(),
         }
     }

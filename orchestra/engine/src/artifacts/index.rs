@@ -1,26 +1,28 @@
 //! The index of a run's artifacts: what names the files, and what keeps small artifacts.
 //!
-//! `artifacts/index.jsonl` is only ever appended to. A line is `{"crc":"89abcdef","record":{...}}`, and each checksum
-//! also covers the one before it, so that a line left out, doubled or moved is found. Changes of an attempt that is
-//! repeated are void, so that it finds the artifacts as it found them first.
+//! `artifacts/index.jsonl` has the form of the run's journal: a file of checked lines that only grows. Changes of an
+//! attempt that is repeated are void, so that it finds the artifacts as it found them first.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{ArtifactError, ArtifactInfo};
+use super::{ArtifactError, ArtifactInfo, Guard};
 use crate::clock::Timestamp;
-use crate::store::{StoreError, open_plain, sync_folder};
+use crate::store::{
+    AROUND, ARTIFACT_INDEX, Access, Durability, FileSystem, Journal, Position, StoreError, scan,
+};
 
 const SCHEMA: &str = "orchestra.artifacts/1";
-/// `{"crc":"89abcdef","record":`
-const HEAD: usize = 27;
-const TAIL: &[u8] = b"}\n";
+/// What follows a record in its line.
+const END: u64 = b"}\n".len() as u64;
+/// How much is read at once.
+const CHUNK: u64 = 1 << 20;
 
 /// Where the data of an artifact is.
 #[derive(Clone)]
@@ -135,43 +137,59 @@ fn is_digest(text: &str) -> bool {
 
 /// The index of a run folder, as it is written.
 pub(super) struct Index {
+    files: Arc<dyn FileSystem>,
     folder: PathBuf,
     path: PathBuf,
-    file: Option<File>,
-    sync: bool,
+    level: Durability,
+    guard: Guard,
+    /// The file, once something was written.
+    journal: Option<Journal>,
+    /// Whether the folder is there, and its name and those in it survive what they should.
+    is_placed: bool,
     exists: bool,
-    /// Where the last sound line ends.
-    end: u64,
-    /// Whether something may stand behind the last sound line.
-    torn: bool,
-    crc: u32,
-    lines: u64,
+    /// Behind the last change that counts.
+    end: Position,
+    /// Whether something may stand behind it that does not count.
+    is_doubtful: bool,
+    is_closed: bool,
 }
 
 impl Index {
     /// Reads an index; nothing is written before the first change.
-    pub(super) fn open(folder: PathBuf, sync: bool) -> Result<(Index, Live), ArtifactError> {
+    pub(super) fn open(
+        files: Arc<dyn FileSystem>,
+        folder: PathBuf,
+        level: Durability,
+        guard: Guard,
+    ) -> Result<(Index, Live), ArtifactError> {
         if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
             return Err(not_plain(&folder, "folder"));
         }
-        let path = path(&folder);
         let mut index = Index {
+            files,
+            path: path(&folder),
             folder,
-            path,
-            file: None,
+            // Without a journal a run still goes on from a pause, and then its artifacts are there.
+            level: match level {
+                Durability::None => Durability::Process,
+                level => level,
+            },
+            guard,
+            journal: None,
+            is_placed: false,
             exists: false,
-            sync,
-            end: 0,
-            torn: false,
-            crc: 0,
-            lines: 0,
+            end: Position::default(),
+            is_doubtful: false,
+            is_closed: false,
         };
-        let live = live(index.read()?);
-        Ok((index, live))
+        let (changes, end) = index.read()?;
+        index.end = end;
+        Ok((index, live(changes)))
     }
 
-    pub(super) fn lines(&self) -> u64 {
-        self.lines
+    /// How many changes there were, with that which begins the index.
+    pub(super) fn len(&self) -> u64 {
+        self.end.records
     }
 
     pub(super) fn stored(
@@ -182,8 +200,8 @@ impl Index {
     ) -> Result<Place, ArtifactError> {
         self.append(&Record::of(info, by), inline)?;
         Ok(match inline {
-            // Behind the data stand the ends of the record and of the line.
-            Some(data) => Place::Index(self.end - 1 - TAIL.len() as u64 - data.len() as u64),
+            // Behind the data the record ends, and then the line.
+            Some(data) => Place::Index(self.end.offset - END - 1 - data.len() as u64),
             None => Place::File,
         })
     }
@@ -202,82 +220,149 @@ impl Index {
 
     /// Makes void what an attempt did; gives what is left, if it did anything.
     pub(super) fn repeated(&mut self, by: &str) -> Result<Option<Live>, ArtifactError> {
-        let changes = self.read()?;
+        let (changes, _) = self.read()?;
         if !changes.iter().any(|change| change.by.as_deref() == Some(by)) {
             return Ok(None);
         }
         self.append(&Record::new(Op::Repeat, Some(by)), None)?;
-        Ok(Some(live(self.read()?)))
+        Ok(Some(live(self.read()?.0)))
     }
 
     /// Makes void what was done behind a position.
     pub(super) fn rewound(&mut self, to: u64) -> Result<Live, ArtifactError> {
-        if to < self.lines {
+        if to < self.len() {
             let record = Record {
                 to: Some(to),
                 ..Record::new(Op::Rewind, None)
             };
             self.append(&record, None)?;
         }
-        Ok(live(self.read()?))
+        Ok(live(self.read()?.0))
     }
 
-    /// The changes that stand.
-    fn read(&mut self) -> Result<Vec<Change>, ArtifactError> {
-        let io = |error| StoreError::io("read", &self.path, error);
-        let file = match open_plain(&self.path) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            opened => opened.map_err(io)?,
-        };
-        if !file.metadata().map_err(io)?.is_file() {
-            return Err(not_plain(&self.path, "file"));
+    /// Makes sure that the run is this process's, and that the folder is there.
+    pub(super) fn place(&mut self) -> Result<(), ArtifactError> {
+        if self.is_closed {
+            let ended = io::Error::new(ErrorKind::BrokenPipe, "the run has ended");
+            return Err(StoreError::io("write", &self.path, ended).into());
         }
-        let mut input = BufReader::new(file);
-        let mut changes: Vec<Change> = Vec::new();
-        let (mut line, mut end, mut crc, mut lines) = (Vec::new(), 0, 0, 0);
-        let torn = loop {
-            line.clear();
-            let length = input.read_until(b'\n', &mut line).map_err(io)?;
-            if length == 0 {
-                break false;
-            }
-            let expected = match parse(&line, crc) {
-                Ok((record, own_crc)) => {
-                    let record_end = end + (length - TAIL.len()) as u64;
-                    if let Err(expected) = apply(&mut changes, record, lines, record_end) {
-                        return Err(self.damaged(lines, end, expected));
-                    }
-                    (crc, lines, end) = (own_crc, lines + 1, end + length as u64);
-                    continue;
+        (self.guard)()?;
+        if self.is_placed {
+            return Ok(());
+        }
+        match self.files.make_folder(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(&self.folder).is_ok_and(|found| found.is_dir()) {
+                    return Err(not_plain(&self.folder, "folder"));
                 }
-                Err(expected) => expected,
-            };
-            // What a stop in the middle of a write leaves is cut off; anything else was changed later.
-            let incomplete = line.last() != Some(&b'\n') || line.contains(&0);
-            if !(incomplete && only_zeros(&mut input).map_err(io)?) {
-                return Err(self.damaged(lines, end, expected));
             }
-            tracing::warn!(file = %self.path.display(), offset = end, "the last line was not written to its end");
-            break true;
-        };
-        (self.end, self.crc, self.lines, self.torn) = (end, crc, lines, torn);
-        self.exists = true;
-        Ok(changes)
+            made => made.map_err(|error| StoreError::io("make", &self.folder, error))?,
+        }
+        if let Some(run_dir) = self.folder.parent() {
+            self.sync_folder(run_dir)?;
+        }
+        self.is_placed = true;
+        Ok(())
     }
 
-    fn damaged(&self, lines: u64, offset: u64, expected: &'static str) -> ArtifactError {
-        ArtifactError::DamagedIndex {
+    /// Writes a content to its file, unless it is there as it should be. [`place`](Index::place) comes first.
+    pub(super) fn write_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let (files, path) = (&*self.files, content_path(&self.folder, digest));
+        let present = read_part(files, &path, 0, bytes.len() as u64 + 1);
+        if !present.is_ok_and(|present| present == bytes) {
+            let draft = self.folder.join(format!(".{digest}.tmp"));
+            match files.remove(&draft) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(StoreError::io("remove", &draft, error));
+                }
+                _ => {}
+            }
+            let written = files.open(&draft, Access::New).and_then(|file| {
+                files.write_at(&file, bytes, 0)?;
+                if self.level == Durability::Full {
+                    files.sync_all(&file)?;
+                }
+                files.rename(&draft, &path)
+            });
+            if let Err(error) = written {
+                let _ = files.remove(&draft);
+                return Err(StoreError::io("write", &path, error));
+            }
+        }
+        // One that is there may have been written just before a crash, so its name may not be durable yet.
+        self.sync_folder(&self.folder)
+    }
+
+    /// Ends writing: the space that is reserved is cut off.
+    pub(super) fn close(&mut self) -> Result<(), StoreError> {
+        self.is_closed = true;
+        match self.journal.take() {
+            Some(journal) => journal.close(),
+            None => Ok(()),
+        }
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<(), StoreError> {
+        if self.level != Durability::Full {
+            return Ok(());
+        }
+        let synced = self.files.sync_folder(folder);
+        synced.map_err(|error| StoreError::io("sync", folder, error))
+    }
+
+    /// The changes that stand, and where the last sound line ends.
+    fn read(&mut self) -> Result<(Vec<Change>, Position), ArtifactError> {
+        let mut changes = Vec::new();
+        let mut end = Position::default();
+        match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok((changes, end)),
+            Ok(found) if !found.is_file() => return Err(not_plain(&self.path, "file")),
+            _ => {}
+        }
+        let io = |error| StoreError::io("read", &self.path, error);
+        let file = self.files.open(&self.path, Access::Read).map_err(io)?;
+        self.exists = true;
+        let mut chunk = CHUNK;
+        loop {
+            let bytes = file.read_from(end.offset, chunk).map_err(io)?;
+            let is_last = (bytes.len() as u64) < chunk;
+            let scan = scan(&self.path, bytes, end, u64::MAX)?;
+            let mut at = end;
+            for record in scan.iter() {
+                let next = at.offset + (record.len() + AROUND) as u64;
+                apply(&mut changes, record, at.records, next - END)
+                    .map_err(|expected| self.damaged(at, expected))?;
+                (at.records, at.offset) = (at.records + 1, next);
+            }
+            if is_last {
+                if let Some(torn) = scan.torn {
+                    let path = self.path.display();
+                    tracing::warn!(
+                        "`{path}`, line {}, was not written to its end, so it does not count",
+                        torn.line
+                    );
+                }
+                return Ok((changes, scan.end));
+            }
+            // A line may be longer than what is read at once.
+            chunk = if scan.end == end { chunk * 4 } else { CHUNK };
+            end = scan.end;
+        }
+    }
+
+    fn damaged(&self, at: Position, expected: &'static str) -> StoreError {
+        StoreError::Damaged {
             path: self.path.clone(),
-            line: lines + 1,
-            offset,
-            expected,
+            line: at.records + 1,
+            offset: at.offset,
+            expected: expected.to_owned(),
+            found: "something else".to_owned(),
         }
     }
 
     fn append(&mut self, record: &Record, inline: Option<&[u8]>) -> Result<(), ArtifactError> {
-        if self.lines == 0 {
+        self.place()?;
+        if self.len() == 0 {
             let begin = Record {
                 schema: Some(SCHEMA.to_owned()),
                 ..Record::new(Op::Begin, None)
@@ -298,64 +383,63 @@ impl Index {
             text.extend_from_slice(data);
             text.push(b'}');
         }
-        let crc = chained(self.crc, &text);
-        let mut line = format!("{{\"crc\":\"{crc:08x}\",\"record\":").into_bytes();
-        line.extend_from_slice(&text);
-        line.extend_from_slice(TAIL);
-        let (torn, end, sync) = (self.torn, self.end, self.sync);
-        let file = self.file()?;
-        let mut written = || {
-            if !is_ours(file, end, torn)? {
-                return Ok(false);
-            }
-            if torn {
-                file.set_len(end)?;
-            }
-            file.write_all(&line)?;
-            if sync {
-                file.sync_data()?;
-            }
-            Ok(true)
+        let journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => self.open_journal()?,
         };
-        match written() {
-            Ok(true) => {}
-            Ok(false) => {
-                let path = self.path.clone();
-                return Err(ArtifactError::TakenOver { path });
+        if journal.links()? == 0 {
+            return Err(self.lost());
+        }
+        let written = journal.append(&text).and_then(|end| journal.sync().map(|()| end));
+        match written {
+            Ok(end) => {
+                self.end = end;
+                self.journal = Some(journal);
+                Ok(())
             }
             Err(error) => {
-                self.torn = true;
-                return Err(StoreError::io("write", &self.path, error).into());
+                self.is_doubtful = true;
+                // Nobody is to find what the caller is told is not there; where this fails too, the next change does it.
+                let _ = self.cut();
+                Err(error.into())
             }
         }
-        if end == 0 && sync {
-            sync_folder(&self.folder)?;
+    }
+
+    /// Opens the file for writing behind the last change that counts.
+    fn open_journal(&mut self) -> Result<Journal, ArtifactError> {
+        let files = self.files.clone();
+        let journal = if self.exists {
+            self.cut()?;
+            let (journal, behind) = Journal::open(files, &self.path, self.level, Some(self.end))?;
+            if behind.len() > 0 {
+                return Err(self.lost());
+            }
+            journal
+        } else {
+            let journal = Journal::create(files, &self.path, self.level)?;
+            self.exists = true;
+            journal
+        };
+        self.sync_folder(&self.folder)?;
+        Ok(journal)
+    }
+
+    /// Cuts off what may stand behind the last change that counts.
+    fn cut(&mut self) -> Result<(), StoreError> {
+        if self.is_doubtful {
+            let cut = |file| self.files.set_length(&file, self.end.offset);
+            let cut = self.files.open(&self.path, Access::Change).and_then(cut);
+            cut.map_err(|error| StoreError::io("cut", &self.path, error))?;
+            self.is_doubtful = false;
         }
-        self.torn = false;
-        self.end += line.len() as u64;
-        self.crc = crc;
-        self.lines += 1;
         Ok(())
     }
 
-    /// The file, open for writing.
-    fn file(&mut self) -> Result<&mut File, ArtifactError> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => {
-                let mut options = OpenOptions::new();
-                options.append(true).create_new(!self.exists);
-                #[cfg(unix)]
-                {
-                    use std::os::unix::fs::OpenOptionsExt;
-                    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-                }
-                let opened = options.open(&self.path);
-                opened.map_err(|error| StoreError::io("open", &self.path, error))?
-            }
-        };
-        self.exists = true;
-        Ok(self.file.insert(file))
+    /// Somebody else wrote to the index, or put another in its place.
+    fn lost(&self) -> ArtifactError {
+        let path = self.folder.parent().unwrap_or(&self.folder).to_owned();
+        StoreError::OwnershipLost { path, by: None }.into()
     }
 }
 
@@ -373,12 +457,9 @@ enum What {
 }
 
 /// Puts the change of a record behind others, or takes away those that it makes void.
-fn apply(
-    changes: &mut Vec<Change>,
-    record: Record,
-    number: u64,
-    record_end: u64,
-) -> Result<(), &'static str> {
+fn apply(changes: &mut Vec<Change>, record: &[u8], number: u64, record_end: u64) -> Result<(), &'static str> {
+    let record: Record =
+        serde_json::from_slice(record).map_err(|_| "a change of a kind that this version knows")?;
     const WHOLE: &str = "a change with all of its fields";
     let by = record.by.clone();
     let what = match (record.op, number) {
@@ -419,54 +500,6 @@ fn live(changes: Vec<Change>) -> Live {
     live
 }
 
-/// The record of a line with its checksum, or what was expected.
-fn parse(line: &[u8], before: u32) -> Result<(Record, u32), &'static str> {
-    let shape = "a line `{\"crc\":\"..\",\"record\":{..}}`";
-    let (Some(head), Some(rest)) = (line.get(..HEAD), line.get(HEAD..)) else {
-        return Err(shape);
-    };
-    let crc = head
-        .strip_prefix(b"{\"crc\":\"")
-        .and_then(|head| head.strip_suffix(b"\",\"record\":"))
-        .and_then(|digits| std::str::from_utf8(digits).ok())
-        .filter(|digits| {
-            digits
-                .bytes()
-                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-        })
-        .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    let (Some(crc), Some(record)) = (crc, rest.strip_suffix(TAIL)) else {
-        return Err(shape);
-    };
-    if crc != chained(before, record) {
-        return Err("a record that fits its checksum and the line before");
-    }
-    let record = serde_json::from_slice(record).map_err(|_| "a record of a kind that this version knows")?;
-    Ok((record, crc))
-}
-
-fn chained(before: u32, record: &[u8]) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&before.to_be_bytes());
-    crc.update(record);
-    crc.finalize()
-}
-
-/// Whether nothing but zeros is left.
-fn only_zeros(input: &mut impl BufRead) -> io::Result<bool> {
-    loop {
-        let bytes = input.fill_buf()?;
-        if bytes.is_empty() {
-            return Ok(true);
-        }
-        if bytes.iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        let length = bytes.len();
-        input.consume(length);
-    }
-}
-
 fn not_plain(path: &Path, expected: &'static str) -> ArtifactError {
     ArtifactError::Store(StoreError::NotPlain {
         path: path.to_owned(),
@@ -474,32 +507,17 @@ fn not_plain(path: &Path, expected: &'static str) -> ArtifactError {
     })
 }
 
-/// Whether the file still stands in its place, and nobody else wrote to it.
-fn is_ours(file: &File, end: u64, torn: bool) -> io::Result<bool> {
-    let found = file.metadata()?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if found.nlink() == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(torn || found.len() == end)
-}
-
 /// Where the index of a run is.
 pub(super) fn path(folder: &Path) -> PathBuf {
-    folder.join("index.jsonl")
+    folder.join(ARTIFACT_INDEX)
 }
 
-/// Inline data; its digest is the caller's to check.
-pub(super) fn inline(folder: &Path, at: u64, size: u64) -> io::Result<Vec<u8>> {
-    let mut file = open_plain(&path(folder))?;
-    if !file.metadata()?.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
-    file.seek(SeekFrom::Start(at))?;
-    let mut bytes = Vec::new();
-    file.take(size).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Where a content is.
+pub(super) fn content_path(folder: &Path, digest: &str) -> PathBuf {
+    folder.join(format!("{digest}.json"))
+}
+
+/// Reads a part of a file; what it is worth its digest says.
+pub(super) fn read_part(files: &dyn FileSystem, path: &Path, at: u64, size: u64) -> io::Result<Vec<u8>> {
+    files.open(path, Access::Read)?.read_from(at, size)
 }

@@ -7,8 +7,9 @@ mod tests;
 
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use orchestra_graph::did_you_mean;
@@ -19,13 +20,15 @@ use sha2::{Digest, Sha256};
 pub use error::ArtifactError;
 
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::store::{StoreError, make_folder, open_plain, replace, sync_folder};
+use crate::store::{ARTIFACTS, Durability, FileSystem, StoreError, system};
 use index::{Entry, Index, Live, Place};
 
 const MAX_ID: usize = 200;
 const MAX_NAME: usize = 1_000;
 /// What is read from JSON may be nested 128 levels, of which the index takes some.
 const MAX_DEPTH: usize = 100;
+/// What stands in the index at most, whatever the threshold is.
+const MAX_INLINE: u64 = 16 << 20;
 
 /// Named data of a run that is too large for its context (Attractor 5.5); cheap to clone, and shared by all stages.
 ///
@@ -93,27 +96,36 @@ pub struct ArtifactInfo {
 struct Shared {
     /// `artifacts/` of the run folder; `None` where nothing is kept.
     folder: Option<PathBuf>,
+    files: Arc<dyn FileSystem>,
     threshold: u64,
-    sync: bool,
     clock: Arc<dyn Clock>,
     live: RwLock<Live>,
     /// Taken before `live`, and held while something is written.
     index: Mutex<Option<Index>>,
+    /// How many changes the index holds, for those who must not wait until something is written.
+    changes: AtomicU64,
 }
 
 /// How artifacts are kept.
 pub(crate) struct Keeping {
     pub(crate) threshold: u64,
-    /// Whether what is stored survives a loss of power.
-    pub(crate) sync: bool,
+    pub(crate) files: Arc<dyn FileSystem>,
+    /// What the artifacts survive.
+    pub(crate) durability: Durability,
+    /// Asked before every change: whether the run still belongs to this process (rule D5).
+    pub(crate) guard: Guard,
     pub(crate) clock: Arc<dyn Clock>,
 }
+
+pub(crate) type Guard = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
 
 impl Default for Keeping {
     fn default() -> Keeping {
         Keeping {
             threshold: ArtifactStore::THRESHOLD,
-            sync: true,
+            files: system(),
+            durability: Durability::Full,
+            guard: Arc::new(|| Ok(())),
             clock: Arc::new(SystemClock::new()),
         }
     }
@@ -143,7 +155,13 @@ impl ArtifactStore {
 
     pub(crate) fn kept_in(run_dir: &Path, keeping: Keeping) -> Result<ArtifactStore, ArtifactError> {
         let folder = folder_of(run_dir);
-        let (index, live) = Index::open(folder.clone(), keeping.sync)?;
+        let Keeping {
+            files,
+            durability,
+            guard,
+            ..
+        } = &keeping;
+        let (index, live) = Index::open(files.clone(), folder.clone(), *durability, guard.clone())?;
         Ok(ArtifactStore::new(Some(folder), keeping, live, Some(index)))
     }
 
@@ -151,10 +169,11 @@ impl ArtifactStore {
         ArtifactStore {
             shared: Arc::new(Shared {
                 folder,
+                files: keeping.files,
                 threshold: keeping.threshold,
-                sync: keeping.sync,
                 clock: keeping.clock,
                 live: RwLock::new(live),
+                changes: AtomicU64::new(index.as_ref().map_or(0, Index::len)),
                 index: Mutex::new(index),
             }),
             by: None,
@@ -200,12 +219,10 @@ impl ArtifactStore {
         let digest = digest_of(&bytes);
         let size_bytes = bytes.len() as u64;
         let mut index = shared.index();
-        let has_file = index.is_some() && size_bytes > shared.threshold;
-        if let Some(folder) = shared.folder.as_deref().filter(|_| index.is_some()) {
-            make_folder_durably(folder, shared.sync)?;
-            if has_file {
-                write_content(folder, &digest, &bytes, shared.sync)?;
-            }
+        let has_file = index.is_some() && size_bytes > shared.threshold.min(MAX_INLINE);
+        if let Some(index) = index.as_mut().filter(|_| has_file) {
+            index.place()?;
+            index.write_content(&digest, &bytes)?;
         }
         let present = shared.entry(&id).map(|entry| entry.info);
         let same = |info: &ArtifactInfo| {
@@ -230,7 +247,7 @@ impl ArtifactStore {
             info: info.clone(),
             place,
         };
-        shared.change(|live| live.insert(info.id.clone(), entry));
+        shared.change(&index, |live| live.insert(info.id.clone(), entry));
         Ok(info)
     }
 
@@ -245,14 +262,16 @@ impl ArtifactStore {
         };
         let folder = shared.folder.clone().unwrap_or_default();
         let (path, bytes) = match place {
-            Place::Memory(bytes) => {
-                let read = serde_json::from_slice(&bytes);
-                return read.map_err(|source| StoreError::Json { path: folder, source }.into());
+            Place::Memory(bytes) => (folder, Ok(bytes.to_vec())),
+            Place::Index(at) => {
+                let path = index::path(&folder);
+                let read = index::read_part(&*shared.files, &path, at, info.size_bytes);
+                (path, read)
             }
-            Place::Index(at) => (index::path(&folder), index::inline(&folder, at, info.size_bytes)),
             Place::File => {
-                let path = content_path(&folder, &info.digest);
-                let read = read_content(&path, info.size_bytes);
+                let path = index::content_path(&folder, &info.digest);
+                // One byte more than there should be.
+                let read = index::read_part(&*shared.files, &path, 0, info.size_bytes.saturating_add(1));
                 (path, read)
             }
         };
@@ -263,7 +282,9 @@ impl ArtifactStore {
         };
         let bytes = bytes.map_err(|error| match error.kind() {
             ErrorKind::NotFound => damaged("is gone"),
-            ErrorKind::InvalidInput => damaged("is not a plain file"),
+            _ if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) => {
+                damaged("is not a plain file")
+            }
             _ => StoreError::io("read", &path, error).into(),
         })?;
         if digest_of(&bytes) != info.digest {
@@ -310,7 +331,7 @@ impl ArtifactStore {
         if let Some(index) = &mut *index {
             index.removed(id, self.by.as_deref())?;
         }
-        self.shared.change(|live| live.remove(id));
+        self.shared.change(&index, |live| live.remove(id));
         Ok(true)
     }
 
@@ -326,23 +347,21 @@ impl ArtifactStore {
         if let Some(index) = &mut *index {
             index.cleared(self.by.as_deref())?;
         }
-        self.shared.change(Live::clear);
+        self.shared.change(&index, Live::clear);
         Ok(())
     }
 
-    /// How many changes the index holds: what a checkpoint notes, to [go back](ArtifactStore::rewind) to.
-    #[doc(hidden)]
-    pub fn position(&self) -> u64 {
-        self.shared.index().as_ref().map_or(0, Index::lines)
+    /// How many changes the index holds: what a record of the journal notes, to [go back](ArtifactStore::rewind) to.
+    pub(crate) fn changes(&self) -> u64 {
+        self.shared.changes.load(Ordering::Acquire)
     }
 
-    /// Goes back to a position: a replay from an earlier checkpoint finds the artifacts as they were then (rule D4).
-    #[doc(hidden)]
-    pub fn rewind(&self, position: u64) -> Result<(), ArtifactError> {
+    /// Goes back over what was changed later: a replay from an earlier checkpoint finds the artifacts as they were then (rule D4).
+    pub(crate) fn rewind(&self, position: u64) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
-        if let Some(index) = &mut *index {
-            let then = index.rewound(position)?;
-            self.shared.change(|live| *live = then);
+        let then = index.as_mut().map(|index| index.rewound(position)).transpose()?;
+        if let Some(then) = then {
+            self.shared.change(&index, |live| *live = then);
         }
         Ok(())
     }
@@ -350,12 +369,20 @@ impl ArtifactStore {
     /// Makes void what an attempt changed before the run stopped, because it is run again (rule D1).
     pub(crate) fn repeated(&self, attempt_key: &str) -> Result<(), ArtifactError> {
         let mut index = self.shared.index();
-        if let Some(index) = &mut *index
-            && let Some(before) = index.repeated(attempt_key)?
-        {
-            self.shared.change(|live| *live = before);
+        let before = index
+            .as_mut()
+            .map(|index| index.repeated(attempt_key))
+            .transpose()?;
+        if let Some(before) = before.flatten() {
+            self.shared.change(&index, |live| *live = before);
         }
         Ok(())
+    }
+
+    /// Ends writing, because the run has ended, and its folder may be somebody else's now.
+    pub(crate) fn close(&self) -> Result<(), ArtifactError> {
+        let mut index = self.shared.index();
+        Ok(index.as_mut().map_or(Ok(()), Index::close)?)
     }
 
     fn not_found(&self, id: &str) -> ArtifactError {
@@ -390,7 +417,10 @@ impl Shared {
         self.read(|live| live.get(id).cloned())
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Live) -> T) -> T {
+    /// Changes what is stored, as the index says now.
+    fn change<T>(&self, index: &Option<Index>, change: impl FnOnce(&mut Live) -> T) -> T {
+        let changes = index.as_ref().map_or(0, Index::len);
+        self.changes.store(changes, Ordering::Release);
         change(&mut self.live.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -401,7 +431,7 @@ pub(crate) fn are_kept_in(run_dir: &Path) -> bool {
 }
 
 fn folder_of(run_dir: &Path) -> PathBuf {
-    run_dir.join("artifacts")
+    run_dir.join(ARTIFACTS)
 }
 
 fn checked(id: String) -> Result<String, ArtifactError> {
@@ -444,44 +474,4 @@ fn digest_of(bytes: &[u8]) -> String {
         digest.push(char::from(digits[usize::from(byte & 15)]));
     }
     digest
-}
-
-fn content_path(folder: &Path, digest: &str) -> PathBuf {
-    folder.join(format!("{digest}.json"))
-}
-
-fn make_folder_durably(folder: &Path, sync: bool) -> Result<(), StoreError> {
-    if fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir()) {
-        return Ok(());
-    }
-    make_folder(folder)?;
-    match folder.parent() {
-        Some(run_dir) if sync => sync_folder(run_dir),
-        _ => Ok(()),
-    }
-}
-
-/// Writes a content, unless it is there as it should be.
-fn write_content(folder: &Path, digest: &str, bytes: &[u8], sync: bool) -> Result<(), StoreError> {
-    let path = content_path(folder, digest);
-    if !read_content(&path, bytes.len() as u64).is_ok_and(|present| present == bytes) {
-        replace(&folder.join(format!(".{digest}.tmp")), &path, |out| {
-            out.write_all(bytes)?;
-            if sync { out.sync_all() } else { Ok(()) }
-        })?;
-    }
-    // One that is there may have been written just before a crash, so its name may not be durable yet.
-    if sync { sync_folder(folder) } else { Ok(()) }
-}
-
-/// Reads a file up to one byte more than it should have.
-fn read_content(path: &Path, size: u64) -> io::Result<Vec<u8>> {
-    let is_link = fs::symlink_metadata(path)?.is_symlink();
-    let file = open_plain(path)?;
-    if is_link || !file.metadata()?.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(size + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

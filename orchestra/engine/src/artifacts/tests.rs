@@ -1,13 +1,13 @@
 //! The store against a plain map, through any changes, crashes, repeats and returns.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::store::tests::Failing;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -82,9 +82,14 @@ fn fold(plain: &Plain) -> BTreeMap<String, Value> {
 }
 
 fn open(run_dir: &Path) -> ArtifactStore {
+    open_by(system(), Durability::Process, run_dir)
+}
+
+fn open_by(files: Arc<dyn FileSystem>, durability: Durability, run_dir: &Path) -> ArtifactStore {
     let keeping = Keeping {
         threshold: 24,
-        sync: false,
+        files,
+        durability,
         ..Keeping::default()
     };
     ArtifactStore::kept_in(run_dir, keeping).unwrap()
@@ -110,12 +115,12 @@ proptest! {
         let mut store = open(place.path());
         let mut plain = Plain::new();
         for step in steps {
-            let before = store.position();
+            let before = store.changes();
             let mine = |by: u8| store.on_behalf_of(format!("n{by}#1/1"));
             match step {
                 Step::Store { by, id, data } => {
                     mine(by).store(format!("id-{id}"), "Any", data.clone()).unwrap();
-                    if store.position() > before {
+                    if store.changes() > before {
                         plain.push((before, by, Some((id, Some(data)))));
                     }
                 }
@@ -126,7 +131,7 @@ proptest! {
                 }
                 Step::Clear { by } => {
                     mine(by).clear().unwrap();
-                    if store.position() > before {
+                    if store.changes() > before {
                         plain.push((before, by, None));
                     }
                 }
@@ -134,8 +139,10 @@ proptest! {
                     drop(store);
                     if before > 0 {
                         let index = place.path().join("artifacts/index.jsonl");
-                        let mut file = fs::OpenOptions::new().append(true).open(index).unwrap();
-                        file.write_all(&garbage).unwrap();
+                        let bytes = fs::read(&index).unwrap();
+                        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+                        let bytes = [&bytes[..end], &garbage, &bytes[end..]].concat();
+                        fs::write(index, bytes).unwrap();
                     }
                     store = open(place.path());
                 }
@@ -185,4 +192,179 @@ fn an_attempt_that_is_repeated_finds_the_artifacts_as_it_did_before() {
     again.store("draft", "Draft", json!("second")).unwrap();
     again.store("own", "Own", json!(1)).unwrap();
     assert_eq!(open(place.path()).len(), 4, "nothing is doubled");
+}
+
+/// Text that makes a file, or that makes none.
+fn text(large: bool, fill: &str) -> Value {
+    Value::String(fill.repeat(if large { 100 } else { 2 }))
+}
+
+type Change = fn(&ArtifactStore) -> Result<(), ArtifactError>;
+
+/// What a run may do to its artifacts.
+const CHANGES: &[Change] = &[
+    |store| store.store("small", "Small", text(false, "a")).map(drop),
+    |store| store.store("large", "Large", text(true, "b")).map(drop),
+    |store| store.store("small", "Small", text(true, "b")).map(drop),
+    |store| store.store("other", "Other", text(true, "c")).map(drop),
+    |store| store.remove("large").map(drop),
+    |store| store.repeated("b#1/1"),
+    |store| store.rewind(3),
+    |store| store.store("large", "Large", text(true, "d")).map(drop),
+    |store| store.clear(),
+    |store| store.store("large", "Large", text(false, "e")).map(drop),
+];
+
+fn contents(store: &ArtifactStore) -> BTreeMap<String, Value> {
+    let infos = store.list().into_iter();
+    infos
+        .map(|info| (info.id.clone(), store.retrieve(&info.id).unwrap()))
+        .collect()
+}
+
+#[test]
+fn whichever_call_fails_or_is_the_last_what_was_stored_is_there() {
+    let files = Arc::new(Failing::default());
+    let mut seen = 0;
+    for change in 0..CHANGES.len() {
+        for (from_then_on, error) in [(false, 28), (false, 30), (false, 5), (true, 5)] {
+            for call in 1.. {
+                let place = tempfile::tempdir().unwrap();
+                files.set(0, 0, 0);
+                let store =
+                    open_by(files.clone(), Durability::Full, place.path()).on_behalf_of("b#1/1".to_owned());
+                for before in &CHANGES[..change] {
+                    before(&store).unwrap();
+                }
+                let before = contents(&store);
+                files.set(call, if from_then_on { usize::MAX } else { call }, error);
+                let done = CHANGES[change](&store);
+                if files.calls().len() < call {
+                    done.unwrap();
+                    break;
+                }
+                seen += 1;
+                let told = format!("change {change}, call {call} of {:?}", files.calls());
+                let now = contents(&store);
+                match &done {
+                    Ok(()) => {}
+                    Err(error) => {
+                        assert_eq!(error.code(), "store_io", "{told}: {error}");
+                        assert_eq!(now, before, "{told}");
+                    }
+                }
+                files.set(0, 0, 0);
+                let after = open_by(files.clone(), Durability::Full, place.path());
+                let found = contents(&after);
+                if done.is_ok() {
+                    assert_eq!(found, now, "{told}");
+                } else if from_then_on {
+                    // Whether it was the last thing that became durable cannot be told to anybody.
+                    drop(store);
+                    CHANGES[change](&after.on_behalf_of("b#1/1".to_owned())).unwrap();
+                    continue;
+                } else {
+                    assert_eq!(found, before, "{told}");
+                }
+                drop(after);
+                // Once the disk is well again, so is the store.
+                CHANGES[change](&store).unwrap();
+                let now = contents(&store);
+                drop(store);
+                assert_eq!(
+                    contents(&open_by(files.clone(), Durability::Full, place.path())),
+                    now,
+                    "{told}"
+                );
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} failures were tried");
+}
+
+#[test]
+fn a_content_is_durable_before_the_index_names_it() {
+    let files = Arc::new(Failing::default());
+    let place = tempfile::tempdir().unwrap();
+    let store = open_by(files.clone(), Durability::Full, place.path());
+    store.store("first", "First", text(false, "a")).unwrap();
+    let calls = |then: &dyn Fn()| -> Vec<&str> {
+        files.set(0, 0, 0);
+        then();
+        files
+            .calls()
+            .into_iter()
+            .filter(|call| *call != "remove")
+            .collect()
+    };
+    let large = calls(&|| drop(store.store("large", "Large", text(true, "b")).unwrap()));
+    assert_eq!(
+        large,
+        [
+            "make",
+            "write",
+            "sync_all",
+            "rename",
+            "sync_folder",
+            "write",
+            "sync_data"
+        ]
+    );
+    // A second name for it, and a small one, are lines of the index.
+    let twin = calls(&|| drop(store.store("twin", "Twin", text(true, "b")).unwrap()));
+    assert_eq!(twin, ["sync_folder", "write", "sync_data"]);
+    let small = calls(&|| drop(store.store("small", "Small", text(false, "c")).unwrap()));
+    assert_eq!(small, ["write", "sync_data"]);
+    let again = calls(&|| drop(store.store("small", "Small", text(false, "c")).unwrap()));
+    assert!(again.is_empty());
+    drop(store);
+    let loose = open_by(files.clone(), Durability::Process, place.path());
+    let unsynced = calls(&|| drop(loose.store("more", "More", text(true, "d")).unwrap()));
+    assert!(
+        !unsynced.iter().any(|call| call.starts_with("sync")),
+        "{unsynced:?}"
+    );
+}
+
+#[test]
+fn a_run_of_another_process_is_not_written_to() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().to_owned();
+    let keeping = Keeping {
+        threshold: 24,
+        guard: Arc::new(move || {
+            let path = path.clone();
+            Err(StoreError::OwnershipLost { path, by: None })
+        }),
+        ..Keeping::default()
+    };
+    let store = ArtifactStore::kept_in(place.path(), keeping).unwrap();
+    for large in [true, false] {
+        let error = store.store("a", "A", text(large, "a")).unwrap_err();
+        assert_eq!(error.code(), "store_ownership_lost");
+    }
+    assert!(store.is_empty());
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn going_back_to_a_position_finds_the_artifacts_as_they_were() {
+    let place = tempfile::tempdir().unwrap();
+    let store = ArtifactStore::open(place.path()).unwrap();
+    let start = store.changes();
+    store.store("draft", "First draft", text(true, "a")).unwrap();
+    store.store("notes", "Notes", "short").unwrap();
+    let then = store.changes();
+    store.store("draft", "Second draft", text(true, "b")).unwrap();
+    store.remove("notes").unwrap();
+    store.rewind(then).unwrap();
+    for store in [&store, &ArtifactStore::open(place.path()).unwrap()] {
+        assert_eq!(store.retrieve("draft").unwrap(), text(true, "a"));
+        assert_eq!(store.retrieve("notes").unwrap(), "short");
+    }
+    let now = store.changes();
+    store.rewind(now).unwrap();
+    assert_eq!(store.changes(), now, "there was nothing behind it");
+    store.rewind(start).unwrap();
+    assert!(store.is_empty() && ArtifactStore::open(place.path()).unwrap().is_empty());
 }

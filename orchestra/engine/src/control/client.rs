@@ -28,14 +28,29 @@ const MAX_REPLY: u64 = 16 << 20;
 /// Answers, pauses and cancels a run that another process owns. Each call waits for the owner's reply, so it is not for
 /// the threads of an asynchronous runtime.
 ///
-/// ```no_run
-/// use orchestra_engine::{Answer, ControlClient};
-/// let run = ControlClient::of("runs/nightly-7".as_ref())?;
-/// for question in run.questions()? {
-///     println!("{}: {}", question.node, question.text);
-/// }
-/// run.answer("approve", Answer::choice("Y"))?;
-/// # Ok::<(), orchestra_engine::ControlError>(())
+/// ```
+/// use orchestra_engine::{Answer, ControlClient, Engine, Mailbox};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("run");
+/// # let text = "digraph { start -> approve; approve [shape=hexagon]; approve -> exit [label=Yes] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let run = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder).await?;
+/// let canceller = run.canceller();
+/// tokio::spawn(Mailbox::new(&folder).serve(move || Some(canceller.clone())));
+/// # while run.questions().is_empty() { tokio::task::yield_now().await }
+///
+/// // In another process:
+/// let client = ControlClient::of(&folder)?;
+/// # tokio::task::spawn_blocking(move || {
+/// assert_eq!(client.questions()?[0].node, "approve");
+/// client.answer("approve", Answer::choice("Y"))?;
+/// # Ok::<(), orchestra_engine::ControlError>(()) }).await??;
+///
+/// assert!(run.wait().await?.is_success());
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct ControlClient {

@@ -140,9 +140,8 @@ impl Mailbox {
             path: path.clone(),
             source,
         })?;
-        replace(&self.inbox.join(format!(".{id}.tmp")), &path, |out| {
-            out.write_all(&json)
-        })
+        let draft = self.inbox.join(format!(".{id}.tmp"));
+        replace(&draft, &path, |out| out.write_all(&json))
     }
 
     /// Does with a run what was asked since the last look.

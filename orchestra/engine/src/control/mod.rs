@@ -176,6 +176,15 @@ impl Controlled for Canceller {
         Canceller::cancel(self, reason);
         Ok(())
     }
+
+    fn pause(&self, reason: String) -> Result<(), ControlRefusal> {
+        Canceller::pause(self, reason);
+        Ok(())
+    }
+
+    fn is_owned(&self) -> bool {
+        Canceller::is_owned(self)
+    }
 }
 
 /// Who asks.
@@ -240,8 +249,7 @@ enum Replied {
 /// Reads a small plain file.
 fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open_plain(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
+    if !file.metadata()?.is_file() {
         return Err(ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();

@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::commit::Member;
+use super::commit_log::{self, Whose};
 use super::files::{Access, FileSystem, write_new};
 use super::journal::{self, Journal};
 use super::line::{Position, Scan};
@@ -35,9 +37,11 @@ pub(crate) struct StoreOptions {
 pub(crate) struct FolderStore {
     files: Arc<dyn FileSystem>,
     stages: StageFolders,
-    ownership: Ownership,
+    ownership: Arc<Ownership>,
     /// `None` where no journal is kept.
     journal: Option<Arc<Journal>>,
+    /// Its part in the syncs that runs share; `None` where nothing waits for the disk.
+    member: Option<Member>,
     events: EventFile,
     latest: Mutex<Latest>,
 }
@@ -86,20 +90,26 @@ impl FolderStore {
             Err(error) => return Err(StoreError::io("make", &root, error)),
             Ok(()) => {}
         }
-        let ownership = Ownership::create(files.clone(), &root)?;
+        let ownership = Arc::new(Ownership::create(files.clone(), &root)?);
         let journal = match options.durability {
             Durability::None => None,
-            level => Some(Journal::create(files.clone(), &root.join(JOURNAL), level)?),
+            level => Some(Arc::new(Journal::create(
+                files.clone(),
+                &root.join(JOURNAL),
+                level,
+            )?)),
         };
         let events = EventFile::create(files.clone(), &root.join(EVENTS))?;
         if let Some(parent) = root.parent() {
             sync_folder(&*files, parent)?;
         }
+        let journal_of_full = journal.clone().filter(|_| options.durability == Durability::Full);
         Ok(FolderStore {
+            member: journal_of_full.map(|journal| Member::join(&files, journal, &root, options.among_runs)),
             stages: StageFolders::new(files.clone(), root),
             files,
             ownership,
-            journal: journal.map(Arc::new),
+            journal,
             events,
             latest: Mutex::default(),
         })
@@ -117,8 +127,14 @@ impl FolderStore {
     ) -> Result<Opened, StoreError> {
         let root = absolute(folder)?;
         let manifest = read_manifest(&*files, &root)?;
-        let ownership = Ownership::acquire(files.clone(), &root, take_over)?;
         let mut repaired = Vec::new();
+        let restored = commit_log::recover(&*files, &root)?;
+        let ownership = Arc::new(Ownership::acquire(files.clone(), &root, take_over)?);
+        if restored > 0 {
+            repaired.push(format!(
+                "{restored} bytes of `{JOURNAL}` were restored from what the run had shared with others"
+            ));
+        }
         let path = root.join(CHECKPOINT);
         let (checkpoint, size) = match read_checkpoint(&*files, &path) {
             Ok(Some((checkpoint, size))) => (Some(checkpoint), size),
@@ -156,7 +172,13 @@ impl FolderStore {
             size: if checkpoint.is_some() { size } else { 0 },
         };
         let epoch = ownership.epoch();
+        let full = journal.clone().filter(|_| level == Some(Durability::Full));
+        let member = full.map(|journal| Member::join(&files, journal, &root, options.among_runs));
+        if let Some(member) = &member {
+            member.identify(whose(&root, &manifest, epoch));
+        }
         let store = FolderStore {
+            member,
             stages: StageFolders::new(files.clone(), root),
             files,
             ownership,
@@ -197,6 +219,15 @@ impl FolderStore {
             return Err(self.ownership.still_mine().err().unwrap_or(error));
         }
         sync_folder(&*self.files, root)
+    }
+}
+
+fn whose(root: &Path, manifest: &Manifest, epoch: u64) -> Whose {
+    let name = root.file_name().unwrap_or_default();
+    Whose {
+        folder: name.to_string_lossy().into_owned(),
+        identity: manifest.identity(),
+        epoch,
     }
 }
 
@@ -335,7 +366,11 @@ impl RunStore for FolderStore {
 
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
         let text = sealed::seal(&self.folder().join(MANIFEST), manifest)?;
-        self.replace_durably(MANIFEST, &text)
+        self.replace_durably(MANIFEST, &text)?;
+        if let Some(member) = &self.member {
+            member.identify(whose(self.folder(), manifest, self.ownership.epoch()));
+        }
+        Ok(())
     }
 
     fn keeps_journal(&self) -> bool {
@@ -351,11 +386,25 @@ impl RunStore for FolderStore {
     }
 
     fn sync(&self) -> Result<Synced, StoreError> {
-        if let Some(journal) = &self.journal {
-            journal.sync()?;
+        let synced = match (&self.member, &self.journal) {
+            (Some(member), _) => member.sync()?,
+            (None, Some(journal)) => journal.sync().map(|()| Synced::Done)?,
+            (None, None) => Synced::Done,
+        };
+        match synced {
+            Synced::Done => self.ownership.still_mine().map(|()| Synced::Done),
+            Synced::Later(commit) => {
+                let ownership = self.ownership.clone();
+                Ok(Synced::Later(Box::pin(async move {
+                    commit.await?;
+                    ownership.still_mine()
+                })))
+            }
         }
-        self.ownership.still_mine()?;
-        Ok(Synced::Done)
+    }
+
+    fn still_mine(&self) -> Result<(), StoreError> {
+        self.ownership.still_mine()
     }
 
     fn position(&self) -> Position {
@@ -400,6 +449,10 @@ impl RunStore for FolderStore {
         self.stages.stage(place, visit)
     }
 
+    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.is_open(place, visit)
+    }
+
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
         self.ownership.still_mine()?;
         self.stages.write(place, file, bytes)
@@ -420,6 +473,9 @@ impl RunStore for FolderStore {
             .still_mine()
             .and_then(|()| self.events.close())
             .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()));
+        if let Some(member) = self.member.as_ref().filter(|_| closed.is_ok()) {
+            member.closed();
+        }
         self.ownership.release();
         closed
     }

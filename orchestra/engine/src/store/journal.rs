@@ -216,6 +216,12 @@ impl Journal {
         }
     }
 
+    /// How many names the file still has; whoever takes a run over puts another in its place (rule D5).
+    pub(crate) fn links(&self) -> Result<u64, StoreError> {
+        let links = self.files.links(&self.file);
+        links.map_err(|error| StoreError::io("read", self.file.path(), error))
+    }
+
     /// Whether something was written that is not known to survive a loss of power, and should.
     pub(crate) fn is_unsynced(&self) -> bool {
         let inner = self.lock();
@@ -261,6 +267,15 @@ impl Journal {
         let bytes = std::mem::take(&mut inner.lines);
         let offset = inner.position.offset - bytes.len() as u64;
         Ok((!bytes.is_empty() && self.level == Durability::Full).then_some(Unsynced { offset, bytes }))
+    }
+
+    /// Gives back the room of lines that were taken.
+    pub(crate) fn give_back(&self, mut room: Vec<u8>) {
+        let mut inner = self.lock();
+        if inner.lines.capacity() == 0 {
+            forget(&mut room);
+            inner.lines = room;
+        }
     }
 
     /// What is before an offset was made durable elsewhere.

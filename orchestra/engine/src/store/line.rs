@@ -27,7 +27,7 @@ const AT_UNSYNCED: usize = AT_LENGTH + DIGITS + UNSYNCED.len();
 const AT_CRC: usize = AT_UNSYNCED + DIGITS + CRC.len();
 const AT_RECORD: usize = AT_CRC + DIGITS + RECORD.len();
 /// The bytes of a line beside its record.
-pub(super) const AROUND: usize = AT_RECORD + END.len();
+pub(crate) const AROUND: usize = AT_RECORD + END.len();
 /// What a disk writes whole; space that a loss of power left unwritten ends at a multiple of it.
 const SECTOR: u64 = 512;
 
@@ -221,7 +221,7 @@ fn parse(bytes: &[u8], chain: u32) -> Result<(Range<usize>, u32), Wrong> {
 ///
 /// # Errors
 /// Something there is neither a sound line nor one that was not written to its end.
-pub(super) fn scan(path: &Path, bytes: Vec<u8>, from: Position, most: u64) -> Result<Scan, StoreError> {
+pub(crate) fn scan(path: &Path, bytes: Vec<u8>, from: Position, most: u64) -> Result<Scan, StoreError> {
     let mut scan = Scan::nothing(from);
     let mut at = 0;
     while at < bytes.len() && scan.end.records < most {

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Durability, StoreError, sealed};
 use crate::clock::Timestamp;
+use crate::id::fingerprint;
 
 /// The form in which manifests are written.
 pub(crate) const SCHEMA: &str = "orchestra.manifest/1";
@@ -148,6 +149,12 @@ impl PinnedPipeline {
 }
 
 impl Manifest {
+    /// A number that tells the run from others, even of its name; it stays when the pipeline changes.
+    pub(super) fn identity(&self) -> u64 {
+        let numbers = [self.started.as_millis().to_le_bytes(), self.seed.to_le_bytes()];
+        fingerprint(&[self.run.as_bytes(), numbers.as_flattened()])
+    }
+
     /// Reads a manifest.
     ///
     /// # Errors

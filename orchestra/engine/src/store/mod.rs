@@ -1,6 +1,8 @@
 //! Where a run is kept.
 
 mod checkpoint;
+mod commit;
+mod commit_log;
 mod error;
 #[allow(dead_code)]
 mod files;
@@ -20,7 +22,7 @@ mod sealed;
 mod stages;
 mod temporary;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::future::Future;
@@ -36,14 +38,15 @@ pub(crate) use files::system;
 pub use files::{Access, FileSystem, OpenFile, SystemFiles};
 #[allow(unused_imports)]
 pub(crate) use folder::{FolderStore, Opened, StoreOptions};
+pub(crate) use journal::Journal;
 #[allow(unused_imports)]
 pub(crate) use journal::{read, read_first};
 #[allow(unused_imports)]
-pub(crate) use line::{Position, Scan, Torn};
+pub(crate) use line::{AROUND, Position, Scan, Torn, scan};
 pub use manifest::{Manifest, PinnedPipeline, ReplayedFrom};
 pub(crate) use manifest::{PROTOCOL, SCHEMA};
 pub use owner::Owner;
-pub(crate) use plain::{make_folder, open_plain, replace, sync_folder};
+pub(crate) use plain::{make_folder, open_plain, replace};
 pub(crate) use temporary::TemporaryFolder;
 pub use view::RunFolder;
 
@@ -55,6 +58,9 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const CHECKPOINT: &str = "checkpoint.json";
 /// Its records.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
+/// The folder of its artifacts, and what names them.
+pub(crate) const ARTIFACTS: &str = "artifacts";
+pub(crate) const ARTIFACT_INDEX: &str = "index.jsonl";
 /// Its events.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
@@ -98,6 +104,11 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// follows from them.
     fn sync(&self) -> Result<Synced, StoreError>;
 
+    /// Whether nobody has taken the run over (rule D5).
+    fn still_mine(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Where the next record will be.
     fn position(&self) -> Position;
 
@@ -126,6 +137,9 @@ pub(crate) trait RunStore: Send + Sync + 'static {
 
     /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError>;
+
+    /// Whether the folder of a stage was opened for this visit.
+    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool;
 
     /// Writes a file of a stage.
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError>;

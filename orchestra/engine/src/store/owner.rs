@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::files::{Access, FileSystem, OpenFile, write_new};
-use super::{EVENTS, JOURNAL, StoreError};
+use super::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, StoreError};
 use crate::clock::{Clock, SystemClock, Timestamp};
 
 /// The file that is locked, and says by whom.
@@ -161,6 +161,12 @@ impl Ownership {
         self.sync_lock()?;
         for name in [JOURNAL, EVENTS] {
             copy(&*self.files, &self.folder, name)?;
+        }
+        let artifacts = self.folder.join(ARTIFACTS);
+        if std::fs::symlink_metadata(&artifacts).is_ok_and(|found| found.is_dir()) {
+            remove_if_there(&*self.files, &artifacts.join(format!(".{ARTIFACT_INDEX}.tmp")))?;
+            copy(&*self.files, &artifacts, ARTIFACT_INDEX)?;
+            sync_folder(&*self.files, &artifacts)?;
         }
         sync_folder(&*self.files, &self.folder)?;
         content.replacing = false;

@@ -59,13 +59,3 @@ pub(crate) fn replace(
     }
     done
 }
-
-/// Makes the names in a folder durable; systems that cannot open a folder have no need of it.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    File::open(folder)
-        .and_then(|opened| opened.sync_all())
-        .map_err(|error| StoreError::io("sync", folder, error))
-}

@@ -114,6 +114,15 @@ impl StageFolders {
         Ok(path)
     }
 
+    pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        let inner = self.lock();
+        let mut path = inner.base.join(place.node);
+        if !place.branch.is_empty() {
+            path.extend([BRANCHES, place.branch]);
+        }
+        inner.opened.get(&path).is_some_and(|opened| opened.visit == visit)
+    }
+
     pub(super) fn write(
         &self,
         place: StagePlace<'_>,

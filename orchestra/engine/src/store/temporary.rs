@@ -83,6 +83,10 @@ impl RunStore for TemporaryFolder {
         self.stages.stage(place, visit)
     }
 
+    fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.is_open(place, visit)
+    }
+
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
         self.stages.write(place, file, bytes)
     }

@@ -4,20 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Chance, Failing, edit, edits};
+use super::{Chance, EIO, ENOSPC, EROFS, Failing, edit, edits, record};
 use crate::store::files::{FileSystem, system};
 use crate::store::journal::{Journal, has, read, read_first};
 use crate::store::line::{Position, Scan};
 use crate::store::{Durability, StoreError};
-
-const ENOSPC: i32 = 28;
-const EIO: i32 = 5;
-const EROFS: i32 = 30;
-
-fn record(number: u64) -> Vec<u8> {
-    let text = "x".repeat((number * 37 % 90) as usize);
-    format!(r#"{{"epoch":1,"event":{{"NodeFinished":{number}}},"text":"{text}"}}"#).into_bytes()
-}
 
 fn create(files: Arc<dyn FileSystem>, path: &Path, level: Durability) -> Journal {
     Journal::create(files, path, level).unwrap()

@@ -1,13 +1,146 @@
 //! The store, and what becomes of it when calls fail, bytes are changed, and machines lose power.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod commit;
+mod folder;
 mod journal;
+mod owner;
+mod stages;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
+use orchestra_core::Context;
+
 use super::files::{Access, FileSystem, OpenFile, SystemFiles};
+use super::{
+    Checkpoint, Commit, Durability, FolderStore, Manifest, Opened, PROTOCOL, PinnedPipeline, Position,
+    RunStore, SCHEMA, StoreError, StoreOptions, Synced, system,
+};
+use crate::clock::Timestamp;
+use crate::event::{EventKind, RunEvent};
+use crate::id::RunId;
+
+pub(super) const ENOSPC: i32 = 28;
+pub(super) const EIO: i32 = 5;
+pub(super) const EROFS: i32 = 30;
+
+pub(super) fn manifest(durability: Durability) -> Manifest {
+    let mut params = Context::new();
+    params.set("color".to_owned(), "red");
+    Manifest {
+        schema: SCHEMA.to_owned(),
+        run: "one".to_owned(),
+        name: "poem".to_owned(),
+        goal: "A poem".to_owned(),
+        file: "t.dot".to_owned(),
+        started: Timestamp::from_millis(1_795_275_000_042),
+        seed: 7,
+        simulated: false,
+        engine: "0.1.0".to_owned(),
+        protocol: PROTOCOL,
+        durability,
+        max_time: Some(std::time::Duration::from_secs(90)),
+        replayed_from: None,
+        params,
+        script: None,
+        pipeline: PinnedPipeline {
+            file: "t.dot".to_owned(),
+            hash: "sha256:00".to_owned(),
+            source: "digraph { start -> exit }".to_owned(),
+        },
+        children: Vec::new(),
+    }
+}
+
+pub(super) fn checkpoint(state: &str, journal: Position) -> Checkpoint {
+    Checkpoint {
+        schema: "orchestra.checkpoint/1".to_owned(),
+        run: "one".to_owned(),
+        timestamp: Timestamp::from_millis(1_795_275_000_042),
+        status: "running".to_owned(),
+        failure: None,
+        current_node: "write".to_owned(),
+        completed_nodes: vec!["start".to_owned(), "write".to_owned()],
+        node_retries: BTreeMap::new(),
+        node_visits: BTreeMap::from([("write".to_owned(), 1)]),
+        node_outcomes: BTreeMap::new(),
+        restarts: 0,
+        context: Context::new(),
+        seed: 7,
+        state: Some(serde_json::value::RawValue::from_string(state.to_owned()).unwrap()),
+        journal,
+    }
+}
+
+pub(super) fn event(seq: u64) -> RunEvent {
+    RunEvent {
+        seq,
+        time: Timestamp::from_millis(1_795_275_000_042),
+        run: RunId::new("one").unwrap(),
+        kind: EventKind::PipelineStarted {
+            name: "poem".to_owned(),
+            goal: String::new(),
+        },
+    }
+}
+
+pub(super) fn record(number: u64) -> Vec<u8> {
+    let text = "x".repeat((number * 37 % 90) as usize);
+    format!(r#"{{"epoch":1,"event":{{"NodeFinished":{number}}},"text":"{text}"}}"#).into_bytes()
+}
+
+pub(super) fn options(durability: Durability) -> StoreOptions {
+    StoreOptions {
+        durability,
+        ..StoreOptions::default()
+    }
+}
+
+/// A new run that began.
+pub(super) fn create(folder: &Path) -> FolderStore {
+    let store = FolderStore::create(system(), folder, options(Durability::Full)).unwrap();
+    store.manifest(&manifest(Durability::Full)).unwrap();
+    store
+}
+
+pub(super) fn open(folder: &Path) -> Result<Opened, StoreError> {
+    FolderStore::open(system(), folder, options(Durability::Full), false)
+}
+
+/// Makes durable what is written, whoever does it.
+pub(super) fn commit(store: &FolderStore) -> Result<(), StoreError> {
+    match store.sync()? {
+        Synced::Later(commit) => wait(commit),
+        Synced::Done => Ok(()),
+    }
+}
+
+pub(super) fn wait(commit: Commit) -> Result<(), StoreError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(commit)
+}
+
+/// The names and contents of all files below a folder.
+pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                found.insert(format!("{name}/"), Vec::new());
+                walk(root, &path, found);
+            } else {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(folder, folder, &mut found);
+    found
+}
 
 /// A number generator (SplitMix64).
 pub(super) struct Chance(pub(super) u64);
@@ -71,9 +204,10 @@ pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
     }
 }
 
-/// A file system that counts the calls that change something, and fails one of them and all that follow.
+/// A file system that counts the calls that change something, and fails some of them. It waits for no disk: no test
+/// takes the power away.
 #[derive(Default)]
-pub(super) struct Failing {
+pub(crate) struct Failing {
     inner: Mutex<Inner>,
 }
 
@@ -83,32 +217,58 @@ struct Inner {
     fails_from: usize,
     fails_to: usize,
     error: i32,
+    /// Only calls for paths that hold this are counted, and fail.
+    only: &'static str,
+    /// What happens right before a call of some number.
+    before: Option<(usize, Box<dyn FnOnce() + Send>)>,
 }
 
 impl Failing {
     /// Calls from one number to another, from 1, fail with an error of the system.
-    pub(super) fn set(&self, from: usize, to: usize, error: i32) {
+    pub(crate) fn set(&self, from: usize, to: usize, error: i32) {
         let mut inner = self.inner.lock().unwrap();
         *inner = Inner {
             calls: Vec::new(),
             fails_from: from,
             fails_to: to,
             error,
+            ..Inner::default()
         };
     }
 
+    /// The same, but only for paths that hold some text.
+    pub(super) fn set_only(&self, only: &'static str, from: usize, to: usize, error: i32) {
+        self.set(from, to, error);
+        self.inner.lock().unwrap().only = only;
+    }
+
+    /// Does something right before a call.
+    pub(super) fn before(&self, call: usize, what: impl FnOnce() + Send + 'static) {
+        self.set(0, 0, 0);
+        self.inner.lock().unwrap().before = Some((call, Box::new(what)));
+    }
+
     /// The calls so far.
-    pub(super) fn calls(&self) -> Vec<&'static str> {
+    pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.inner.lock().unwrap().calls.clone()
     }
 
-    pub(super) fn count(&self, name: &str) -> usize {
+    pub(crate) fn count(&self, name: &str) -> usize {
         self.calls().iter().filter(|call| **call == name).count()
     }
 
-    fn call(&self, name: &'static str) -> io::Result<()> {
+    fn call(&self, name: &'static str, path: &Path) -> io::Result<()> {
         let mut inner = self.inner.lock().unwrap();
+        if !path.to_string_lossy().contains(inner.only) {
+            return Ok(());
+        }
         inner.calls.push(name);
+        let now = inner.calls.len();
+        if let Some((_, what)) = inner.before.take_if(|(call, _)| *call == now) {
+            drop(inner);
+            what();
+            return Ok(());
+        }
         match (inner.fails_from..=inner.fails_to).contains(&inner.calls.len()) {
             true => Err(io::Error::from_raw_os_error(inner.error)),
             false => Ok(()),
@@ -118,17 +278,17 @@ impl Failing {
 
 impl FileSystem for Failing {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.call("make_folder")?;
+        self.call("make_folder", path)?;
         SystemFiles.make_folder(path)
     }
     fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile> {
         if access == Access::New {
-            self.call("make")?;
+            self.call("make", path)?;
         }
         SystemFiles.open(path, access)
     }
     fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if let Err(error) = self.call("write") {
+        if let Err(error) = self.call("write", file.path()) {
             // A disk that is full takes what fits.
             SystemFiles.write_at(file, &bytes[..bytes.len() / 2], offset)?;
             return Err(error);
@@ -136,31 +296,28 @@ impl FileSystem for Failing {
         SystemFiles.write_at(file, bytes, offset)
     }
     fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
-        self.call("reserve")?;
+        self.call("reserve", file.path())?;
         SystemFiles.reserve(file, offset, length)
     }
     fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()> {
-        self.call("set_length")?;
+        self.call("set_length", file.path())?;
         SystemFiles.set_length(file, length)
     }
     fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
-        self.call("sync_data")?;
-        SystemFiles.sync_data(file)
+        self.call("sync_data", file.path())
     }
     fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        self.call("sync_all")?;
-        SystemFiles.sync_all(file)
+        self.call("sync_all", file.path())
     }
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.call("sync_folder")?;
-        SystemFiles.sync_folder(path)
+        self.call("sync_folder", path)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call("rename")?;
+        self.call("rename", from)?;
         SystemFiles.rename(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call("remove")?;
+        self.call("remove", path)?;
         SystemFiles.remove(path)
     }
     fn try_lock(&self, file: &OpenFile) -> io::Result<bool> {

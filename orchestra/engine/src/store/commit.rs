@@ -1,0 +1,339 @@
+//! Syncs that the runs of one process share (rule D1).
+//!
+//! One run alone waits for the disk where it is: that is the fastest way. Of several each hands its lines to one thread,
+//! which writes all that have come meanwhile to one log and waits for the disk once. Nothing waits for a time to pass:
+//! the more runs there are, the more lines come while the disk is busy.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use tokio::sync::oneshot;
+
+use super::commit_log::{self, Log, Whose};
+use super::files::FileSystem;
+use super::journal::Journal;
+use super::{StoreError, Synced};
+
+/// How many journals of a log that was given up are synced after each commit.
+const SYNCED_AT_ONCE: usize = 8;
+/// How much of a log each run may have taken up before it is given up.
+const SHARE: u64 = 64 << 10;
+
+/// The runs that use one file system; they share one thread.
+struct Group {
+    files: Arc<dyn FileSystem>,
+    /// The runs whose records must survive a loss of power.
+    members: AtomicUsize,
+    inner: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    requests: Vec<Request>,
+    /// Whether there is a thread.
+    served: bool,
+}
+
+struct Request {
+    run: Arc<Run>,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// A run among those that share their syncs.
+struct Run {
+    journal: Mutex<Option<Arc<Journal>>>,
+    /// The folder of runs that it is kept in; `None` where it is kept elsewhere.
+    among: Option<PathBuf>,
+    /// What tells it from others there.
+    whose: OnceLock<Whose>,
+}
+
+impl Run {
+    fn journal(&self) -> Option<Arc<Journal>> {
+        lock(&self.journal).clone()
+    }
+}
+
+/// A run's part in the syncs that are shared. It leaves when this is dropped.
+pub(super) struct Member {
+    group: Arc<Group>,
+    run: Arc<Run>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Member {
+    /// Adds a run; `among_runs` says that its folder is in a folder of runs.
+    pub(super) fn join(
+        files: &Arc<dyn FileSystem>,
+        journal: Arc<Journal>,
+        folder: &Path,
+        among_runs: bool,
+    ) -> Member {
+        // By its name lines are brought back to it.
+        let named = folder.file_name().is_some_and(|name| name.to_str().is_some());
+        let among = folder.parent().filter(|_| among_runs && named);
+        let group = Group::of(files);
+        group.members.fetch_add(1, Ordering::SeqCst);
+        Member {
+            group,
+            run: Arc::new(Run {
+                journal: Mutex::new(Some(journal)),
+                among: among.map(Path::to_owned),
+                whose: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// Says which run it is; before that it syncs by itself.
+    pub(super) fn identify(&self, whose: Whose) {
+        let _ = self.run.whose.set(whose);
+    }
+
+    /// Makes durable what is written.
+    pub(super) fn sync(&self) -> Result<Synced, StoreError> {
+        let Some(journal) = self.run.journal() else {
+            return Ok(Synced::Done);
+        };
+        let alone = self.group.members.load(Ordering::SeqCst) <= 1;
+        if alone || !journal.is_unsynced() || self.run.whose.get().is_none() {
+            return journal.sync().map(|()| Synced::Done);
+        }
+        let (reply, done) = oneshot::channel();
+        let request = Request {
+            run: self.run.clone(),
+            reply,
+        };
+        if !self.group.ask(request) {
+            return journal.sync().map(|()| Synced::Done);
+        }
+        Ok(Synced::Later(Box::pin(async move {
+            match done.await {
+                Ok(done) => done,
+                // The thread is gone, and nobody knows what it did.
+                Err(_) => journal.sync_file(),
+            }
+        })))
+    }
+
+    /// The journal itself is durable, so nothing needs to be kept of it elsewhere.
+    pub(super) fn closed(&self) {
+        *lock(&self.run.journal) = None;
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.group.members.fetch_sub(1, Ordering::SeqCst);
+        // The last one leaves no thread behind.
+        drop(lock(&self.group.inner));
+        self.group.wake.notify_all();
+    }
+}
+
+impl Group {
+    /// The group of a file system.
+    fn of(files: &Arc<dyn FileSystem>) -> Arc<Group> {
+        static GROUPS: Mutex<Vec<Weak<Group>>> = Mutex::new(Vec::new());
+        let mut groups = lock(&GROUPS);
+        groups.retain(|group| group.strong_count() > 0);
+        let known = groups.iter().filter_map(Weak::upgrade);
+        if let Some(group) = known.into_iter().find(|group| Arc::ptr_eq(&group.files, files)) {
+            return group;
+        }
+        let group = Arc::new(Group {
+            files: files.clone(),
+            members: AtomicUsize::new(0),
+            inner: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        groups.push(Arc::downgrade(&group));
+        group
+    }
+
+    /// Hands a request to the thread; gives whether there is one.
+    fn ask(self: &Arc<Group>, request: Request) -> bool {
+        let mut queue = lock(&self.inner);
+        if !queue.served {
+            let group = self.clone();
+            let thread = std::thread::Builder::new().name("orchestra-commit".to_owned());
+            if thread.spawn(move || group.serve()).is_err() {
+                return false;
+            }
+            queue.served = true;
+        }
+        queue.requests.push(request);
+        drop(queue);
+        self.wake.notify_one();
+        true
+    }
+
+    /// Commits what comes, until nobody is left.
+    fn serve(&self) {
+        let mut logs = Logs::default();
+        loop {
+            let mut queue = lock(&self.inner);
+            while queue.requests.is_empty() {
+                if self.members.load(Ordering::SeqCst) == 0 {
+                    queue.served = false;
+                    drop(queue);
+                    logs.finish(&*self.files);
+                    return;
+                }
+                if logs.has_old() {
+                    drop(queue);
+                    logs.sync_old(&*self.files);
+                    queue = lock(&self.inner);
+                    continue;
+                }
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            let requests = std::mem::take(&mut queue.requests);
+            drop(queue);
+            logs.commit(&*self.files, requests);
+            logs.sync_old(&*self.files);
+        }
+    }
+}
+
+/// The logs of the thread.
+#[derive(Default)]
+struct Logs {
+    present: HashMap<PathBuf, Shared>,
+    old: VecDeque<Shared>,
+}
+
+/// A log, with the runs whose journals may not have all that it holds.
+struct Shared {
+    log: Log,
+    runs: HashMap<*const Run, Arc<Run>>,
+}
+
+impl Shared {
+    /// Each of its journals must be synced once before it goes, so that with many it may grow more.
+    fn is_full(&self) -> bool {
+        self.log.length >= commit_log::SIZE.max(self.runs.len() as u64 * SHARE)
+    }
+}
+
+/// Lines on their way to a log.
+#[derive(Default)]
+struct Batch {
+    entries: Vec<u8>,
+    requests: Vec<(Request, Arc<Journal>, u64)>,
+}
+
+impl Logs {
+    fn has_old(&self) -> bool {
+        !self.old.is_empty()
+    }
+
+    fn commit(&mut self, files: &dyn FileSystem, requests: Vec<Request>) {
+        let mut batches: HashMap<PathBuf, Batch> = HashMap::new();
+        for request in requests {
+            let Some(journal) = request.run.journal() else {
+                reply(request, Ok(()));
+                continue;
+            };
+            let (Some(runs), Some(whose)) = (&request.run.among, request.run.whose.get()) else {
+                reply(request, journal.sync_file());
+                continue;
+            };
+            match journal.take_unsynced() {
+                Ok(Some(lines)) => {
+                    let batch = match batches.get_mut(runs) {
+                        Some(batch) => batch,
+                        None => batches.entry(runs.clone()).or_default(),
+                    };
+                    commit_log::write(&mut batch.entries, whose, lines.offset, &lines.bytes);
+                    let end = lines.offset + lines.bytes.len() as u64;
+                    journal.give_back(lines.bytes);
+                    batch.requests.push((request, journal, end));
+                }
+                // Somebody was faster.
+                Ok(None) => reply(request, journal.sync_file()),
+                Err(error) => reply(request, Err(error)),
+            }
+        }
+        for (runs, batch) in batches {
+            self.commit_to(files, runs, batch);
+        }
+    }
+
+    fn commit_to(&mut self, files: &dyn FileSystem, runs: PathBuf, batch: Batch) {
+        let Batch { entries, requests } = batch;
+        let shared = match self.present.entry(runs.clone()) {
+            std::collections::hash_map::Entry::Occupied(present) => Some(present.into_mut()),
+            std::collections::hash_map::Entry::Vacant(place) => Log::create(files, &runs).ok().map(|log| {
+                place.insert(Shared {
+                    log,
+                    runs: HashMap::new(),
+                })
+            }),
+        };
+        let written = shared.is_some_and(|shared| {
+            let written = shared.log.append(files, &entries).is_ok();
+            for (request, ..) in &requests {
+                shared.runs.insert(Arc::as_ptr(&request.run), request.run.clone());
+            }
+            written
+        });
+        for (request, journal, end) in requests {
+            let done = match written {
+                true => {
+                    journal.is_durable_to(end);
+                    Ok(())
+                }
+                // Each for itself, then: that costs time, but nothing else.
+                false => journal.sync_file(),
+            };
+            reply(request, done);
+        }
+        if !written || self.present.get(&runs).is_some_and(Shared::is_full) {
+            // What one log holds is in the journals before the next but one begins.
+            while self.has_old() {
+                self.sync_old(files);
+            }
+            self.old.extend(self.present.remove(&runs));
+        }
+    }
+
+    /// Syncs some journals of which a log that was given up holds lines; when it holds none that is needed, it goes.
+    fn sync_old(&mut self, files: &dyn FileSystem) {
+        let Some(oldest) = self.old.front_mut() else {
+            return;
+        };
+        let some: Vec<_> = oldest.runs.keys().copied().take(SYNCED_AT_ONCE).collect();
+        for run in some {
+            let journal = oldest.runs.remove(&run).and_then(|run| run.journal());
+            if journal.is_some_and(|journal| journal.sync_file().is_err()) {
+                // The run finds out, and stops. What it has lost is in the log, which stays for whoever opens it next.
+                self.old.pop_front();
+                return;
+            }
+        }
+        if oldest.runs.is_empty()
+            && let Some(Shared { log, .. }) = self.old.pop_front()
+        {
+            let _ = log.remove(files);
+        }
+    }
+
+    /// Gives up all logs.
+    fn finish(mut self, files: &dyn FileSystem) {
+        self.old.extend(self.present.drain().map(|(_, shared)| shared));
+        while self.has_old() {
+            self.sync_old(files);
+        }
+    }
+}
+
+/// Tells whoever waits; one who does not any more needs no answer.
+fn reply(request: Request, done: Result<(), StoreError>) {
+    let _ = request.reply.send(done);
+}

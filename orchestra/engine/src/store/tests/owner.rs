@@ -1,0 +1,254 @@
+//! Who owns a run, and what becomes of an owner that was given up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use super::{Failing, checkpoint, commit, contents, create, event, open, options, record};
+use crate::store::owner::present;
+use crate::store::{Durability, FolderStore, Opened, Position, RunStore, StageFile, StoreError, system};
+
+fn open_with(folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
+    FolderStore::open(system(), folder, options(Durability::Full), take_over)
+}
+
+fn refusal(opened: Result<Opened, StoreError>) -> StoreError {
+    match opened {
+        Ok(_) => panic!("it has an owner"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_run_has_one_owner_who_is_named_to_all_others() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    let store = create(&folder);
+    let error = refusal(open(&folder));
+    assert_eq!(error.code(), "store_owned");
+    let StoreError::Owned { by: Some(by), path } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((by.pid, by.epoch, path), (std::process::id(), 1, &folder));
+    let said = format!("is owned by process {} (`", std::process::id());
+    assert!(error.to_string().contains(&said), "{error}");
+    assert_eq!(present(&*system(), &folder).unwrap().as_ref(), Some(&**by));
+    store.close().unwrap();
+    assert_eq!(present(&*system(), &folder).unwrap(), None);
+    let opened = open(&folder).unwrap();
+    assert_eq!(opened.epoch, 2);
+    assert_eq!(present(&*system(), &folder).unwrap().unwrap().epoch, 2);
+}
+
+#[test]
+fn the_epoch_rises_with_each_owner_even_if_the_lock_file_was_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    drop(create(&folder));
+    for epoch in 2..5 {
+        let opened = open(&folder).unwrap();
+        assert_eq!(opened.epoch, epoch);
+        let record = format!(r#"{{"epoch":{epoch}}}"#);
+        opened.store.append(record.as_bytes()).unwrap();
+    }
+    std::fs::remove_file(folder.join("owner.lock")).unwrap();
+    assert_eq!(open(&folder).unwrap().epoch, 5);
+    std::fs::write(folder.join("owner.lock"), "").unwrap();
+    assert_eq!(open(&folder).unwrap().epoch, 5);
+    assert_eq!(open(&folder).unwrap().epoch, 6);
+}
+
+#[cfg(unix)]
+#[test]
+fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("run");
+    let old = create(&folder);
+    old.stage("build".into(), 1).unwrap();
+    for number in 0..3 {
+        old.append(&record(number)).unwrap();
+        old.event(&event(number + 1)).unwrap();
+    }
+    old.flush().unwrap();
+    let new = open_with(&folder, true).unwrap();
+    assert_eq!((new.epoch, new.records.len(), new.events), (2, 3, 3));
+    assert_eq!(refusal(open(&folder)).code(), "store_owned");
+    let before = contents(&folder);
+    let lost = |done: Result<(), StoreError>| {
+        let error = done.unwrap_err();
+        assert_eq!(error.code(), "store_ownership_lost");
+        let said = format!("was taken over by process {} (`", std::process::id());
+        assert!(error.to_string().contains(&said), "{error}");
+    };
+    lost(old.append(&record(3)).map(drop));
+    lost(commit(&old));
+    lost(old.stage("build".into(), 2).map(drop));
+    lost(old.write("build".into(), StageFile::Status, b"{}"));
+    lost(old.remove("build".into(), StageFile::Status));
+    lost(old.restarted(1));
+    lost(old.checkpoint(&checkpoint("{}", Position::default())));
+    // Events may still be on their way; they go nowhere.
+    old.event(&event(4)).unwrap();
+    old.flush().unwrap();
+    lost(old.close());
+    assert_eq!(contents(&folder), before);
+    new.store.append(&record(3)).unwrap();
+    drop((old, new));
+    assert_eq!(open(&folder).unwrap().records.len(), 4);
+}
+
+#[cfg(unix)]
+#[test]
+fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_counted() {
+    let mut calls = 0;
+    for call in 1.. {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
+        let failing = Arc::new(Failing::default());
+        drop(create(&folder));
+        let old = FolderStore::open(failing.clone(), &folder, options(Durability::Full), false).unwrap();
+        let (path, new) = (folder.clone(), Arc::new(std::sync::Mutex::new(None)));
+        let slot = new.clone();
+        failing.before(call, move || {
+            let opened = open_with(&path, true).unwrap();
+            let seen = contents(&path);
+            *slot.lock().unwrap() = Some((opened, seen));
+        });
+        let mut counted = 0;
+        let mut failed = None;
+        for number in 0..3 {
+            let appended = old.store.append(&record(number));
+            let done = appended.and_then(|_| commit(&old.store)).and_then(|()| {
+                counted += 1;
+                old.store
+                    .checkpoint(&checkpoint(&number.to_string(), old.store.position()))
+            });
+            if let Err(error) = done {
+                failed = Some(error);
+                break;
+            }
+        }
+        let Some((opened, seen)) = new.lock().unwrap().take() else {
+            assert!(failed.is_none());
+            calls = call;
+            break;
+        };
+        let failed = failed.map_or_else(|| commit(&old.store).unwrap_err(), |failed| failed);
+        assert_eq!(failed.code(), "store_ownership_lost", "call {call}");
+        let known = opened.records.from.records + opened.records.len() as u64;
+        assert!(known >= counted, "call {call}: {known} of {counted}");
+        assert_eq!(contents(&folder), seen, "call {call}");
+        opened.store.append(&record(known)).unwrap();
+    }
+    assert!(calls > 20, "{calls}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
+    for call in 1.. {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
+        let old = create(&folder);
+        old.append(&record(0)).unwrap();
+        commit(&old).unwrap();
+        let failing = Arc::new(Failing::default());
+        failing.set(call, usize::MAX, super::EIO);
+        let taken = FolderStore::open(failing.clone(), &folder, options(Durability::Full), true);
+        if taken.is_ok() {
+            assert!(call > 10, "{call}");
+            break;
+        }
+        if commit(&old).is_ok() {
+            continue;
+        }
+        // The old owner was fenced off already: what it may write to is replaced before anybody goes on.
+        let opened = open(&folder).unwrap();
+        assert_eq!(opened.records.len(), 1, "call {call}");
+        let links = |name: &str| {
+            use std::os::unix::fs::MetadataExt;
+            std::fs::metadata(folder.join(name)).unwrap().ino()
+        };
+        let inode = links("journal.jsonl");
+        drop(opened);
+        assert_eq!(open(&folder).unwrap().records.len(), 1);
+        assert_eq!(
+            links("journal.jsonl"),
+            inode,
+            "nothing is replaced once it is done"
+        );
+    }
+}
+
+const ROUNDS: usize = 60;
+const RACERS: usize = 8;
+
+#[test]
+fn of_eight_processes_that_open_a_run_one_gets_it_and_the_others_name_it() {
+    let place = tempfile::tempdir().unwrap();
+    for round in 0..ROUNDS {
+        drop(create(&place.path().join(round.to_string())));
+    }
+    let mut racers: Vec<_> = (0..RACERS)
+        .map(|_| {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--ignored",
+                    "--exact",
+                    "--nocapture",
+                    "store::tests::owner::racer",
+                ])
+                .env("ORCHESTRA_RACE", place.path())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+            (child, input, BufReader::new(output).lines())
+        })
+        .collect();
+    for round in 0..ROUNDS {
+        for (_, input, _) in &mut racers {
+            writeln!(input, "{round}").unwrap();
+        }
+        let (mut winners, mut named) = (Vec::new(), Vec::new());
+        for (child, _, lines) in &mut racers {
+            let said = lines.map(Result::unwrap).find_map(|line| {
+                let (_, said) = line.split_once("said ")?;
+                Some(said.to_owned())
+            });
+            match said.as_deref() {
+                Some("won") => winners.push(child.id().to_string()),
+                Some(other) => named.push(other.to_owned()),
+                None => panic!("a racer is gone"),
+            }
+        }
+        assert_eq!(winners.len(), 1, "round {round}: {winners:?}");
+        assert_eq!(named, vec![winners[0].clone(); RACERS - 1], "round {round}");
+    }
+    for (mut child, input, _) in racers {
+        drop(input);
+        child.wait().unwrap();
+    }
+}
+
+/// One of the processes of the race: it opens the run of each round, and holds it until the next.
+#[test]
+#[ignore = "the race starts it"]
+fn racer() {
+    let Some(place) = std::env::var_os("ORCHESTRA_RACE") else {
+        return;
+    };
+    let mut held = Vec::new();
+    for round in std::io::stdin().lines() {
+        match open(&Path::new(&place).join(round.unwrap())) {
+            Ok(opened) => {
+                held.push(opened);
+                println!("said won");
+            }
+            Err(StoreError::Owned { by: Some(by), .. }) => println!("said {}", by.pid),
+            Err(error) => println!("said {error}"),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Run folders written by hand, and all that an index says.
+#![allow(dead_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orchestra_engine::{
+    EventKind, FailureCategory, PauseCode, RunEvent, RunFailure, RunId, Status, TestedCondition, Timestamp,
+    Usage,
+};
+use orchestra_graph::Rule;
+use orchestra_sessions::{RunFilter, SessionIndex};
+use serde_json::{Value, json};
+
+/// 2026-11-21T15:30:00Z.
+pub(crate) const START: u64 = 1_795_275_000_000;
+
+/// A run folder as the engine writes one.
+pub(crate) struct WrittenRun {
+    pub(crate) run: RunId,
+    pub(crate) folder: PathBuf,
+    events: File,
+    seq: u64,
+}
+
+impl WrittenRun {
+    /// A run in the runs folder, accepted and nothing more.
+    pub(crate) fn new(runs_dir: &Path, run: &str) -> WrittenRun {
+        WrittenRun::at(&runs_dir.join(run), run, &json!({}))
+    }
+
+    /// A run in a folder of its own, with more in its manifest.
+    pub(crate) fn at(folder: &Path, run: &str, more: &Value) -> WrittenRun {
+        fs::create_dir_all(folder).unwrap();
+        let mut manifest = json!({
+            "schema": "orchestra.manifest/1",
+            "run": run,
+            "name": "release",
+            "goal": "ship it",
+            "file": "release.dot",
+            "started": Timestamp::from_millis(START),
+            "seed": 7,
+            "simulated": false,
+        });
+        let more = more.as_object().unwrap().clone();
+        manifest.as_object_mut().unwrap().extend(more);
+        fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
+        WrittenRun {
+            run: RunId::new(run).unwrap(),
+            folder: folder.to_owned(),
+            events: OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(folder.join("events.jsonl"))
+                .unwrap(),
+            seq: 0,
+        }
+    }
+
+    /// An event that happens a second after the one before, and stands in the folder.
+    pub(crate) fn tell(&mut self, kind: EventKind) -> RunEvent {
+        let event = self.next(kind);
+        let mut line = serde_json::to_vec(&event).unwrap();
+        line.push(b'\n');
+        self.raw(&line);
+        event
+    }
+
+    /// An event that is never written.
+    pub(crate) fn next(&mut self, kind: EventKind) -> RunEvent {
+        self.seq += 1;
+        RunEvent {
+            seq: self.seq,
+            time: Timestamp::from_millis(START + self.seq * 1_000),
+            run: self.run.clone(),
+            kind,
+        }
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.events.write_all(bytes).unwrap();
+    }
+
+    /// The n-th event of a run that goes on for ever: stages with retries, decisions, tools, interruptions.
+    pub(crate) fn tell_nth(&mut self, n: u64) -> RunEvent {
+        let turn = n / 10;
+        let node = ["plan", "build", "review"][(turn % 3) as usize];
+        self.tell(match n % 10 {
+            0 if turn == 0 => started_run(),
+            0 => EventKind::CheckpointSaved {
+                node: node.into(),
+                checkpoint: format!("cp_{turn:06}"),
+            },
+            1 => began(node, turn as u32, 1),
+            2 => EventKind::ToolCallCompleted {
+                node: node.into(),
+                branch: None,
+                tool: "grep".to_owned(),
+                error: turn.is_multiple_of(2).then(|| "no match".to_owned()),
+                duration: Duration::from_micros(n),
+            },
+            3 => failed(node, turn as u32, 1, true),
+            4 => EventKind::StageRetrying {
+                node: node.into(),
+                branch: None,
+                index: turn,
+                attempt: 2,
+                max_attempts: 3,
+                delay: Duration::from_secs(2),
+            },
+            5 => began(node, turn as u32, 2),
+            6 if turn % 7 == 6 => resumed(turn),
+            7 if turn % 7 == 6 => EventKind::StageStarted {
+                node: node.into(),
+                branch: None,
+                index: turn,
+                visit: turn as u32,
+                attempt: 2,
+                repeat: true,
+            },
+            6 | 7 => log(node),
+            8 => completed(node, turn as u32, 2),
+            _ => went(node, "exit"),
+        })
+    }
+}
+
+pub(crate) fn started_run() -> EventKind {
+    EventKind::PipelineStarted {
+        name: "release".to_owned(),
+        goal: "ship it".to_owned(),
+    }
+}
+
+pub(crate) fn resumed(epoch: u64) -> EventKind {
+    EventKind::PipelineResumed {
+        checkpoint: "cp_000001".to_owned(),
+        epoch,
+        repaired: Vec::new(),
+        replayed_from: None,
+    }
+}
+
+pub(crate) fn paused(code: PauseCode, gate: Option<&str>) -> EventKind {
+    EventKind::PipelinePaused {
+        code,
+        reason: "nobody can be asked".to_owned(),
+        gate: gate.map(str::to_owned),
+        duration: Duration::from_secs(1),
+    }
+}
+
+pub(crate) fn ended_run() -> EventKind {
+    EventKind::PipelineCompleted {
+        duration: Duration::from_secs(60),
+        artifact_count: 0,
+    }
+}
+
+pub(crate) fn failed_run(failure: Option<RunFailure>) -> EventKind {
+    EventKind::PipelineFailed {
+        error: "the build failed".to_owned(),
+        failure,
+        duration: Duration::from_secs(60),
+    }
+}
+
+pub(crate) fn began(node: &str, visit: u32, attempt: u32) -> EventKind {
+    EventKind::StageStarted {
+        node: node.into(),
+        branch: None,
+        index: u64::from(visit),
+        visit,
+        attempt,
+        repeat: false,
+    }
+}
+
+pub(crate) fn completed(node: &str, visit: u32, attempt: u32) -> EventKind {
+    EventKind::StageCompleted {
+        node: node.into(),
+        branch: None,
+        index: u64::from(visit),
+        visit,
+        attempt,
+        outcome: Status::Success,
+        preferred_label: Some("Ship".to_owned()),
+        notes: Some("all of it".to_owned()),
+        usage: Some(Box::new(usage())),
+        duration: Duration::from_micros(1_234),
+    }
+}
+
+pub(crate) fn failed(node: &str, visit: u32, attempt: u32, will_retry: bool) -> EventKind {
+    EventKind::StageFailed {
+        node: node.into(),
+        branch: None,
+        index: u64::from(visit),
+        visit,
+        attempt,
+        error: "two tests failed".to_owned(),
+        category: FailureCategory::Retryable,
+        will_retry,
+        usage: Some(Box::new(usage())),
+        duration: Duration::from_millis(5),
+    }
+}
+
+pub(crate) fn usage() -> Usage {
+    Usage {
+        input_tokens: 100,
+        output_tokens: 10,
+        cost_micros: 1_500,
+    }
+}
+
+pub(crate) fn went(from: &str, to: &str) -> EventKind {
+    EventKind::EdgeSelected {
+        branch: None,
+        from: from.into(),
+        to: Some(to.into()),
+        rule: Rule::Condition,
+        tested: vec![TestedCondition {
+            to: to.into(),
+            condition: "outcome=success".to_owned(),
+            held: true,
+            values: vec![("outcome".to_owned(), "success".to_owned())],
+        }],
+    }
+}
+
+pub(crate) fn log(node: &str) -> EventKind {
+    EventKind::StageLog {
+        node: node.into(),
+        message: "still at it".to_owned(),
+    }
+}
+
+/// All that an index says of all runs.
+pub(crate) fn content(index: &SessionIndex) -> Value {
+    let sessions = index.list(&RunFilter::all()).unwrap();
+    sessions
+        .iter()
+        .map(|session| {
+            let run = &*session.run;
+            json!({
+                "session": session,
+                "stages": index.stages(run).unwrap(),
+                "transitions": index.transitions(run).unwrap(),
+                "tool_calls": index.tool_calls(run).unwrap(),
+                "node_totals": index.node_totals(run).unwrap(),
+            })
+        })
+        .collect()
+}
+
+/// What an index says that is made from the run folders by nobody before.
+pub(crate) fn from_scratch(runs_dir: &Path) -> Value {
+    let index = SessionIndex::open(runs_dir).unwrap();
+    index.rebuild().unwrap();
+    content(&index)
+}
+
+pub(crate) fn database(runs_dir: &Path) -> PathBuf {
+    runs_dir.join(".sessions.sqlite")
+}
+
+pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
