@@ -49,8 +49,9 @@ struct Asked {
     asked: String,
     deadline: Option<String>,
     default: Option<String>,
+    /// The deadline for people.
     #[serde(skip)]
-    left: Option<String>,
+    until: Option<String>,
 }
 
 impl Asked {
@@ -65,7 +66,10 @@ impl Asked {
             asked: open.asked.to_string(),
             deadline: open.deadline().map(|deadline| deadline.to_string()),
             default: default.map(ToString::to_string),
-            left: open.left(now()).map(long),
+            until: open
+                .deadline()
+                .zip(open.left(now()))
+                .map(|(deadline, left)| format!("until {} UTC, {} left", moment(deadline), long(left))),
         }
     }
 }
@@ -231,9 +235,9 @@ impl Depth {
             if !asked.options.is_empty() {
                 lines.push(format!("    {}", asked.options.join("  ")));
             }
-            if let (Some(deadline), Some(left)) = (&asked.deadline, &asked.left) {
+            if let Some(until) = &asked.until {
                 let then = asked.default.as_ref().map(|default| format!(", then `{default}` is taken"));
-                lines.push(format!("    until {deadline}, {left} left{}", then.unwrap_or_default()));
+                lines.push(format!("    {until}{}", then.unwrap_or_default()));
             }
         }
         if lines.is_empty() {

@@ -17,6 +17,7 @@ mod pipelines;
 mod progress;
 mod runs;
 mod signals;
+mod tail;
 mod terminal;
 mod waiting;
 

@@ -4,9 +4,10 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition};
+use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition, Timestamp};
 
 use crate::console::Screen;
+use crate::layout::{between, now};
 use crate::terminal::{Paint, Terminal};
 
 /// What is shown of a run: shared by its events, its questions and the clock.
@@ -120,8 +121,22 @@ impl Progress {
                 let name = self.terminal.paint(Paint::Bold, name);
                 self.line(&format!("{}{name}{goal}", self.inside));
             }
+            EventKind::PipelineResumed {
+                checkpoint,
+                repaired,
+                replayed_from,
+                ..
+            } => {
+                let inside = &self.inside;
+                self.running.retain(|running| !running.name.starts_with(inside));
+                let of = replayed_from.as_ref().map(|run| format!(" of {run}"));
+                self.note(&format!("goes on from {checkpoint}{}", of.unwrap_or_default()));
+                for mended in repaired {
+                    self.note(&format!("mended: {}", one_line(mended)));
+                }
+            }
             EventKind::StageStarted { node, branch, .. } => {
-                self.begins(named(branch.as_deref(), node), "");
+                self.begins(named(branch.as_deref(), node), "", event.time);
             }
             EventKind::StageCompleted {
                 node,
@@ -170,7 +185,7 @@ impl Progress {
                 self.note(&format!(
                     "{name} again in {delay}, attempt {attempt} of {max_attempts}"
                 ));
-                self.begins(name, WAITS);
+                self.begins(name, WAITS, event.time);
             }
             EventKind::StageCancelled {
                 node,
@@ -213,7 +228,7 @@ impl Progress {
                 self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
             }
             EventKind::InterviewStarted { node, branch, .. } => {
-                self.begins(named(branch.as_deref(), node), ASKS);
+                self.begins(named(branch.as_deref(), node), ASKS, event.time);
             }
             EventKind::InterviewTimeout {
                 node,
@@ -264,12 +279,13 @@ impl Progress {
         }
     }
 
-    fn begins(&mut self, name: String, doing: &'static str) {
+    fn begins(&mut self, name: String, doing: &'static str, at: Timestamp) {
         self.over(&name);
+        let before = between(at, now());
         self.running.push(Running {
             name: format!("{}{name}", self.inside),
             doing,
-            since: Instant::now(),
+            since: Instant::now().checked_sub(before).unwrap_or_else(Instant::now),
         });
         self.tick();
     }

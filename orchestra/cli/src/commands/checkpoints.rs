@@ -7,7 +7,7 @@ use super::status::Written;
 use crate::args::CheckpointsArgs;
 use crate::error::{CliError, Exit};
 use crate::layout::{Cell, moment, table};
-use crate::progress::{attempt, bracketed};
+use crate::progress::{attempt, bracketed, named};
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 
@@ -123,6 +123,8 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
             }
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
                 let point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
+                // What is decided without waiting for anything shares the checkpoint of what came before.
+                points.pop_if(|last| last.checkpoint == *checkpoint);
                 points.push(Point {
                     checkpoint: checkpoint.clone(),
                     time: event.time,
@@ -135,13 +137,9 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 repeat: false,
                 ..
             } => {
-                if let Some(last) = points.last_mut() {
-                    last.next.push(crate::progress::named(branch.as_deref(), node));
-                }
-            }
-            EventKind::StageRetrying { node, branch, .. } => {
-                if let Some(last) = points.last_mut() {
-                    last.next.push(crate::progress::named(branch.as_deref(), node));
+                let name = named(branch.as_deref(), node);
+                if let Some(last) = points.last_mut().filter(|last| !last.next.contains(&name)) {
+                    last.next.push(name);
                 }
             }
             _ => {}

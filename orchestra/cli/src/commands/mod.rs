@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod attach;
 mod check;
 mod checkpoints;
 mod cleanup;
@@ -36,8 +37,8 @@ pub(crate) fn dispatch(
         Command::Pause(args) => control::pause(&args, program, terminal),
         Command::Cancel(args) => control::cancel(&args, program, terminal),
         Command::Cleanup(args) => cleanup::cleanup(&args, program, terminal),
-        Command::Attach(_) => Ok(Exit::Ok),
-        Command::Graph(args) => graph::graph(&args, pipelines, terminal),
+        Command::Attach(args) => attach::attach(&args, program, terminal),
+        Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         Command::Init(args) => init::init(&args, terminal),
