@@ -194,6 +194,13 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 command("replay", &["--checkpoint", "CHECKPOINT"])
             )),
         ),
+        StartError::Store(store @ StoreError::Owned { .. }) => fault(
+            Exit::of_store(store),
+            Some(format!(
+                "follow it with `{}`; `--take-over` takes it from a process that hangs",
+                command("attach", &[])
+            )),
+        ),
         StartError::Store(store) => fault(Exit::of_store(store), None),
         _ => fault(Exit::Usage, None),
     }

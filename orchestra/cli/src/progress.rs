@@ -59,6 +59,8 @@ struct Running {
     /// What it is doing, where that is not its work.
     doing: &'static str,
     since: Instant,
+    /// Whether it had begun before the run was interrupted.
+    repeat: bool,
 }
 
 /// The lines of a run.
@@ -129,14 +131,22 @@ impl Progress {
             } => {
                 let inside = &self.inside;
                 self.running.retain(|running| !running.name.starts_with(inside));
-                let of = replayed_from.as_ref().map(|run| format!(" of {run}"));
-                self.note(&format!("goes on from {checkpoint}{}", of.unwrap_or_default()));
+                let from = replayed_from.as_ref().unwrap_or(checkpoint);
+                self.note(&format!("goes on from {from}"));
                 for mended in repaired {
                     self.note(&format!("mended: {}", one_line(mended)));
                 }
             }
-            EventKind::StageStarted { node, branch, .. } => {
+            EventKind::StageStarted {
+                node,
+                branch,
+                repeat,
+                ..
+            } => {
                 self.begins(named(branch.as_deref(), node), "", event.time);
+                if let Some(begun) = self.running.last_mut() {
+                    begun.repeat = *repeat;
+                }
             }
             EventKind::StageCompleted {
                 node,
@@ -198,7 +208,7 @@ impl Progress {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
                 let name = named(branch.as_deref(), node);
                 // What ends a question tells itself why.
-                if self.over(&name) == Some(ASKS) {
+                if self.over(&name).is_some_and(|over| over.doing == ASKS) {
                     return;
                 }
                 self.ends(&mark, &name, (*visit, *attempt), *duration, None);
@@ -280,9 +290,10 @@ impl Progress {
     }
 
     fn begins(&mut self, name: String, doing: &'static str, at: Timestamp) {
-        self.over(&name);
+        let over = self.over(&name);
         let before = between(at, now());
         self.running.push(Running {
+            repeat: over.is_some_and(|over| over.repeat),
             name: format!("{}{name}", self.inside),
             doing,
             since: Instant::now().checked_sub(before).unwrap_or_else(Instant::now),
@@ -290,11 +301,11 @@ impl Progress {
         self.tick();
     }
 
-    /// Takes a stage off the live line; says what it was doing.
-    fn over(&mut self, name: &str) -> Option<&'static str> {
+    /// Takes a stage off the live line.
+    fn over(&mut self, name: &str) -> Option<Running> {
         let is = |running: &Running| running.name.strip_prefix(&*self.inside) == Some(name);
         let at = self.running.iter().position(is)?;
-        Some(self.running.remove(at).doing)
+        Some(self.running.remove(at))
     }
 
     fn ends(
@@ -305,8 +316,11 @@ impl Progress {
         took: Duration,
         notes: Option<&str>,
     ) {
-        self.over(name);
-        let name = format!("{}{name}{}", self.inside, self::attempt(visit, attempt));
+        let again = match self.over(name) {
+            Some(Running { repeat: true, .. }) => ", repeated",
+            _ => "",
+        };
+        let name = format!("{}{name}{}{again}", self.inside, self::attempt(visit, attempt));
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(
             "{mark} {name:<24} {:>8}{}",
@@ -316,7 +330,7 @@ impl Progress {
     }
 
     /// A line beneath that of a stage.
-    fn note(&mut self, text: &str) {
+    pub(crate) fn note(&mut self, text: &str) {
         let text = self.terminal.paint(Paint::Dim, &format!("{}{text}", self.inside));
         self.line(&format!("        {text}"));
     }

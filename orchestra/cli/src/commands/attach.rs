@@ -102,6 +102,13 @@ impl End {
     }
 }
 
+impl End {
+    fn words(&self) -> String {
+        let reason = self.reason.as_deref().map(|reason| format!(": {}", one_line(reason)));
+        format!("{}{}", verdict(self.status).1, reason.unwrap_or_default())
+    }
+}
+
 struct Attached<'a> {
     tail: Tail,
     waiting: Waiting,
@@ -149,14 +156,21 @@ impl Attached<'_> {
         })?;
         for told in &told {
             self.waiting.event(&told.event);
-            self.end = End::of(&told.event);
+            let before = std::mem::replace(&mut self.end, End::of(&told.event));
             asker.event(&told.event);
             if !show {
                 continue;
             }
             match self.terminal.json {
                 true => self.terminal.result(&told.line),
-                false => self.shown.progress().event(&told.event),
+                false => {
+                    let mut progress = self.shown.progress();
+                    // It went on after that end.
+                    if let Some(end) = before {
+                        progress.note(&end.words());
+                    }
+                    progress.event(&told.event);
+                }
             }
         }
         Ok(!told.is_empty())

@@ -136,7 +136,7 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 branch,
                 repeat: false,
                 ..
-            } => {
+            } if ended.is_none() => {
                 let name = named(branch.as_deref(), node);
                 if let Some(last) = points.last_mut().filter(|last| !last.next.contains(&name)) {
                     last.next.push(name);
