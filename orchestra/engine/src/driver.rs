@@ -315,9 +315,6 @@ impl Driver {
                 continue;
             };
             match action {
-                // It was wanted before the run ended, and has not begun.
-                Action::RunNode(..) | Action::StartTimer(..) | Action::AskHuman(..)
-                    if self.machine.state().totals.finished => {}
                 Action::RunNode(id, context) => {
                     if let Err(failure) = self.run_node(run, handlers, pending, cx, id, context) {
                         return Pause::End(Err(failure));
@@ -346,6 +343,10 @@ impl Driver {
             Event::NodeFinished { id, .. } => self.run.take_usage(id),
             _ => None,
         };
+        // Of what happens to a run that stops, only what it cost counts.
+        if self.kept.is_some() && !matches!(event, Event::Used { .. }) {
+            return;
+        }
         let elapsed = self.going();
         let Some(keeping) = &mut self.keeping else {
             self.machine.observe(self.run.sink.wanted());
@@ -448,6 +449,9 @@ impl Driver {
         if self.machine.state().totals.finished {
             self.run.stop.pauses();
             self.kept = kept;
+            // What was about to begin is begun when the run goes on.
+            self.actions
+                .retain(|action| matches!(action, Action::Cancel(_) | Action::Restart(_)));
         }
         Ok(())
     }

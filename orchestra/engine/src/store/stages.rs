@@ -120,7 +120,10 @@ impl StageFolders {
         if !place.branch.is_empty() {
             path.extend([BRANCHES, place.branch]);
         }
-        inner.opened.get(&path).is_some_and(|opened| opened.visit == visit)
+        inner
+            .opened
+            .get(&path)
+            .is_some_and(|opened| opened.visit == visit)
     }
 
     pub(super) fn write(
