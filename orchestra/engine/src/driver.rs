@@ -439,20 +439,26 @@ impl Driver {
         let Some(event) = self.pausing.take() else {
             return Ok(());
         };
-        let kept = match &self.keeping {
-            Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
-            None => None,
-        };
-        self.machine.observe(self.run.sink.wanted());
-        self.machine.on(*event, &mut self.effects);
-        // A question that is not open any more stops nothing.
-        if self.machine.state().totals.finished {
+        // What was on its way to the machine may have ended the run.
+        let ended = self.machine.state().totals.finished;
+        if !ended {
+            let kept = match &self.keeping {
+                Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
+                None => None,
+            };
+            self.machine.observe(self.run.sink.wanted());
+            self.machine.on(*event, &mut self.effects);
+            // A question that is not open any more stops nothing.
+            if !self.machine.state().totals.finished {
+                return Ok(());
+            }
             self.run.stop.pauses();
             self.kept = kept;
-            // What was about to begin is begun when the run goes on.
-            self.actions
-                .retain(|action| matches!(action, Action::Cancel(_) | Action::Restart(_)));
         }
+        // What was about to begin is begun when the run goes on.
+        self.actions.retain(|action| {
+            matches!(action, Action::Cancel(_) | Action::Restart(_) | Action::Finish(_))
+        });
         Ok(())
     }
 
