@@ -10,7 +10,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -77,19 +77,7 @@ impl Place {
 
     /// Starts the program with `--json`, and goes on while it runs.
     pub fn start(&self, args: &[&str]) -> Started {
-        let mut command = self.command(args);
-        command.arg("--json");
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Started {
-            child: Some(child),
-            lines,
-            objects: Vec::new(),
-        }
+        Started::of(self.command(args)).0
     }
 
     /// Waits until something is so.
@@ -135,6 +123,20 @@ pub struct Started {
 }
 
 impl Started {
+    /// Starts a command with `--json`; gives its input too, where that is a pipe.
+    pub fn of(mut command: Command) -> (Started, Option<ChildStdin>) {
+        let piped = command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let input = child.stdin.take();
+        let started = Started {
+            child: Some(child),
+            lines,
+            objects: Vec::new(),
+        };
+        (started, input)
+    }
+
     /// Reads on until an object is as it is wanted.
     #[track_caller]
     pub fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
