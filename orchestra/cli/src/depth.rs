@@ -190,10 +190,24 @@ impl Depth {
         }
         for (_, entry) in entries.iter().skip(left_out) {
             match entry {
-                Entry::Stage(row) => page.stage(row, self.goes_on()),
+                Entry::Stage(row) => page.stage(row, self.mark(row)),
                 Entry::Tool(row) => page.tool(row),
                 Entry::Went(row) => page.went(row),
             }
+        }
+    }
+
+    /// How an attempt has ended, or what it does, in a word.
+    fn mark<'r>(&self, row: &'r StageRow) -> (&'r str, Paint) {
+        let asks = |asked: &Asked| asked.node == row.node && asked.branch == row.branch;
+        match (row.state, row.outcome.as_deref()) {
+            (StageState::Completed, Some("success") | None) => ("ok", Paint::Good),
+            (StageState::Completed, Some(word)) => (word, Paint::Good),
+            (StageState::Failed, _) if row.will_retry => ("again", Paint::Bad),
+            (StageState::Failed, _) => ("failed", Paint::Bad),
+            _ if self.questions.iter().any(asks) && !self.was_made_again(row) => ("asks", Paint::Warn),
+            (StageState::Running, _) if self.goes_on() => ("...", Paint::Bold),
+            _ => ("cut", Paint::Warn),
         }
     }
 
@@ -252,13 +266,13 @@ impl Depth {
     /// Whether an attempt was cut short by the last stop of the run, and not made again.
     fn was_cut(&self, row: &StageRow) -> bool {
         let cut = matches!(row.state, StageState::Cancelled | StageState::Interrupted);
-        let again = |later: &&StageRow| {
-            later.seq > row.seq && later.node == row.node && later.branch == row.branch
-        };
-        let went = |later: &&TransitionRow| later.seq > row.seq && later.branch == row.branch;
-        cut && !self.goes_on()
-            && self.path.iter().find(again).is_none()
-            && self.transitions.iter().find(went).is_none()
+        let went = |later: &TransitionRow| later.seq > row.seq && later.branch == row.branch;
+        cut && !self.goes_on() && !self.was_made_again(row) && !self.transitions.iter().any(went)
+    }
+
+    fn was_made_again(&self, row: &StageRow) -> bool {
+        let again = |later: &StageRow| later.seq > row.seq && later.node == row.node && later.branch == row.branch;
+        self.path.iter().any(again)
     }
 
     fn nodes(&self, page: &mut Page<'_>) {
@@ -351,15 +365,7 @@ impl Page<'_> {
         }
     }
 
-    fn stage(&mut self, row: &StageRow, goes_on: bool) {
-        let (word, paint) = match (row.state, row.outcome.as_deref()) {
-            (StageState::Completed, Some("success") | None) => ("ok", Paint::Good),
-            (StageState::Completed, Some(word)) => (word, Paint::Good),
-            (StageState::Failed, _) if row.will_retry => ("again", Paint::Bad),
-            (StageState::Failed, _) => ("failed", Paint::Bad),
-            (StageState::Running, _) if goes_on => ("...", Paint::Bold),
-            _ => ("cut", Paint::Warn),
-        };
+    fn stage(&mut self, row: &StageRow, (word, paint): (&str, Paint)) {
         let mark = self.paint(paint, &format!("{word:>6}"));
         let at = row.started.map(clock).unwrap_or_default();
         let at = self.paint(Paint::Dim, &format!("{at:>8}"));
