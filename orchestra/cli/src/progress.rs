@@ -109,6 +109,11 @@ impl Progress {
         }
     }
 
+    /// Says which run it is that is followed; otherwise it is that of the first event.
+    pub(crate) fn of_run(&mut self, run: &str) {
+        self.run = RunId::new(run).ok();
+    }
+
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &RunEvent) {
         let run = self.run.get_or_insert_with(|| event.run.clone());

@@ -1,17 +1,106 @@
 //! The events of a run that another process writes, as they come.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::RunEvent;
+use orchestra_engine::{EventKind, RunEvent, RunFolder};
 
 /// What is read at once at most.
 const ROOM: u64 = 4 << 20;
 
+/// How deep runs may lie within runs.
+const DEEP: usize = 16;
+
+/// The events of a run, and of the runs that its stages have started.
+pub(crate) struct Tails {
+    /// That of the run itself comes first.
+    tails: Vec<Tail>,
+}
+
+impl Tails {
+    /// Those that are there already are told too.
+    pub(crate) fn new(folder: &Path) -> Tails {
+        let mut tails = Tails {
+            tails: vec![Tail::new(folder)],
+        };
+        let mut at = 0;
+        while let Some(tail) = tails.tails.get(at).filter(|_| at < DEEP * DEEP) {
+            let stages = folders(&tail.folder, |_| true);
+            let restarts = folders(&tail.folder, |name| name.starts_with("restart-"));
+            let later = restarts.iter().flat_map(|restart| folders(restart, |_| true));
+            let all: Vec<PathBuf> = stages.into_iter().chain(later).collect();
+            all.iter().for_each(|stage| tails.look_in(stage, true));
+            at += 1;
+        }
+        tails
+    }
+
+    /// What has come since the last look, in the order of time.
+    ///
+    /// # Errors
+    /// The events of the run itself cannot be read.
+    pub(crate) fn read(&mut self) -> io::Result<Vec<Told>> {
+        let mut told = Vec::new();
+        let mut at = 0;
+        while at < self.tails.len() {
+            let tail = &mut self.tails[at];
+            match tail.read() {
+                Ok(news) => told.extend(news),
+                Err(error) if at == 0 => return Err(error),
+                // It was moved aside, since its stage is visited again.
+                Err(_) => {}
+            }
+            let places = tail.places();
+            places.iter().for_each(|stage| self.look_in(stage, false));
+            at += 1;
+        }
+        told.sort_by_key(|told: &Told| told.event.time.as_millis());
+        Ok(told)
+    }
+
+    /// Finds the runs that a stage has started; where asked for, those of earlier visits too.
+    fn look_in(&mut self, stage: &Path, earlier: bool) {
+        let branches = folders(&stage.join("branches"), |_| true);
+        let mut places = vec![stage.to_owned()];
+        places.extend(branches);
+        if earlier {
+            let visits: Vec<PathBuf> = places.iter().flat_map(|place| folders(&place.join("visits"), |_| true)).collect();
+            places.extend(visits);
+        }
+        for place in places {
+            let children = folders(&place, |name| name == "child" || name.starts_with("child-"));
+            for child in children.into_iter().filter(|child| RunFolder::is_one(child)) {
+                if self.tails.iter().all(|tail| tail.folder != child) {
+                    self.tails.push(Tail::new(&child));
+                }
+            }
+        }
+    }
+}
+
+/// The folders in a folder whose names are wanted. Links are not followed.
+fn folders(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let found = entries.filter(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        is_folder && entry.file_name().to_str().is_some_and(&wanted)
+    });
+    let mut found: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
 /// Reads `events.jsonl` from its beginning, and goes on where it ended.
 pub(crate) struct Tail {
+    folder: PathBuf,
     path: PathBuf,
+    /// The stages that run, and those that have ended since the last look, with their folders.
+    open: BTreeSet<PathBuf>,
+    over: BTreeSet<PathBuf>,
+    /// Which life of the run it is.
+    restart: u32,
     /// Behind the last whole line.
     offset: u64,
     /// The number of the last event.
@@ -27,7 +116,11 @@ pub(crate) struct Told {
 impl Tail {
     pub(crate) fn new(folder: &Path) -> Tail {
         Tail {
+            folder: folder.to_owned(),
             path: folder.join("events.jsonl"),
+            open: BTreeSet::new(),
+            over: BTreeSet::new(),
+            restart: 0,
             offset: 0,
             seq: 0,
         }
@@ -58,6 +151,7 @@ impl Tail {
                     && event.seq > self.seq
                 {
                     self.seq = event.seq;
+                    self.event(&event);
                     let line = String::from_utf8_lossy(line).into_owned();
                     told.push(Told { event, line });
                 }
@@ -66,6 +160,36 @@ impl Tail {
                 return Ok(told);
             }
         }
+    }
+}
+
+impl Tail {
+    fn event(&mut self, event: &RunEvent) {
+        let place = |node: &str| match self.restart {
+            0 => self.folder.join(node),
+            restart => self.folder.join(format!("restart-{restart}")).join(node),
+        };
+        match &event.kind {
+            EventKind::StageStarted { node, .. } => {
+                let place = place(node);
+                self.open.insert(place);
+            }
+            EventKind::StageCompleted { node, .. }
+            | EventKind::StageFailed { node, .. }
+            | EventKind::StageCancelled { node, .. } => {
+                let place = place(node);
+                self.open.remove(&place);
+                self.over.insert(place);
+            }
+            EventKind::PipelineRestarted { restart, .. } => self.restart = *restart,
+            _ => {}
+        }
+    }
+
+    /// The folders in which stages may have started runs since the last look.
+    fn places(&mut self) -> Vec<PathBuf> {
+        let over = std::mem::take(&mut self.over);
+        over.into_iter().chain(self.open.iter().cloned()).collect()
     }
 }
 

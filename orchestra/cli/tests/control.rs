@@ -180,6 +180,30 @@ fn attach_follows_a_run_from_owner_to_owner_and_says_when_one_dies() {
 }
 
 #[test]
+fn attach_shows_the_runs_that_stages_have_started_too() {
+    let place = Place::new();
+    place.write("s.dot", SLOW).write(
+        "p.dot",
+        r#"digraph p { start -> first -> second -> exit
+            first [shape=folder, label="First", subpipeline.file="s.dot"]
+            second [shape=folder, label="Second", subpipeline.file="s.dot"] }"#,
+    );
+    let mut run = place.start(&["run", "p.dot"]);
+    run.until_stage("wait");
+    let mut attached = place.start(&["attach", "last"]);
+    attached.until_stage("wait");
+    place.write("go", "");
+    let (run, attached) = (run.end().exits(0), attached.end().exits(0));
+    let count = |done: &Done| done.objects().iter().filter(|object| object["schema"] == "orchestra.event/1").count();
+    assert_eq!(count(&run), count(&attached));
+    let told = place.call(&["attach", "last"]).exits(0);
+    for part in ["first-1 > slow\n", "    ok second-1 > wait ", "    ok second "] {
+        assert!(told.stderr.contains(part), "{part}: {}", told.stderr);
+    }
+    assert_eq!(told.stdout, "success: start -> first -> second -> exit\n");
+}
+
+#[test]
 fn an_interrupt_of_attach_leaves_the_run_alone() {
     let place = Place::new();
     place.write("s.dot", SLOW);

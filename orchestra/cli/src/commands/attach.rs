@@ -23,7 +23,7 @@ use crate::layout::now;
 use crate::progress::{Shown, one_line};
 use crate::runs::Runs;
 use crate::signals::Signals;
-use crate::tail::Tail;
+use crate::tail::Tails;
 use crate::terminal::{Paint, Terminal};
 use crate::waiting::Waiting;
 
@@ -42,6 +42,7 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
         .build()
         .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
     let shown = Arc::new(Shown::new(*terminal));
+    shown.progress().of_run(&run.manifest().run);
     let attended = !terminal.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let asker = Asker {
         folder: folder.clone(),
@@ -53,7 +54,7 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
         },
     };
     let attached = Attached {
-        tail: Tail::new(&folder),
+        tail: Tails::new(&folder),
         waiting: Waiting::default(),
         end: None,
         runs: &runs,
@@ -110,7 +111,7 @@ impl End {
 }
 
 struct Attached<'a> {
-    tail: Tail,
+    tail: Tails,
     waiting: Waiting,
     /// How the run has ended; `None` where its last event is no end.
     end: Option<End>,
@@ -156,7 +157,11 @@ impl Attached<'_> {
         })?;
         for told in &told {
             self.waiting.event(&told.event);
-            let before = std::mem::replace(&mut self.end, End::of(&told.event));
+            let mut before = None;
+            // The runs of its stages end and pause too.
+            if *told.event.run == self.run.manifest().run {
+                before = std::mem::replace(&mut self.end, End::of(&told.event));
+            }
             asker.event(&told.event);
             if !show {
                 continue;
