@@ -84,5 +84,8 @@ fn a_run_that_waits_is_answered_and_goes_on_in_another_process_of_the_same_progr
     );
     let folder = place.path().join(".orchestra/runs").join(id);
     let announcement = std::fs::read_to_string(folder.join("publish/announcement.md")).unwrap();
-    assert_eq!(announcement, "Kettle 1.4 is here. It starts twice as fast and needs half of the memory.\n");
+    assert_eq!(
+        announcement,
+        "Kettle 1.4 is here. It starts twice as fast and needs half of the memory.\n"
+    );
 }

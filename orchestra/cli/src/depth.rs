@@ -5,7 +5,9 @@ use std::path::Path;
 
 use orchestra_engine::{Owner, RunEvent, RunFolder, TestedCondition};
 use orchestra_graph::Rule;
-use orchestra_sessions::{NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow};
+use orchestra_sessions::{
+    NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
+};
 use serde::Serialize;
 
 use crate::commands::status::{paint, stands, took, used};
@@ -57,7 +59,10 @@ struct Asked {
 impl Asked {
     fn of(open: &Open) -> Asked {
         let question = &open.question;
-        let default = question.options.iter().find(|option| Some(&option.key) == question.default.as_ref());
+        let default = question
+            .options
+            .iter()
+            .find(|option| Some(&option.key) == question.default.as_ref());
         Asked {
             node: open.node.clone(),
             branch: open.branch.clone(),
@@ -95,9 +100,10 @@ impl Depth {
         let stopped = Stopped::in_folder(runs, Some(folder));
         let (resume, replay) = match session.status {
             SessionStatus::Paused | SessionStatus::Interrupted => (stopped.resume(), None),
-            SessionStatus::Fail | SessionStatus::Cancelled => {
-                (None, stopped.replay(session.code.as_deref(), session.node.as_deref()))
-            }
+            SessionStatus::Fail | SessionStatus::Cancelled => (
+                None,
+                stopped.replay(session.code.as_deref(), session.node.as_deref()),
+            ),
             _ => (None, None),
         };
         Ok(Depth {
@@ -124,10 +130,16 @@ impl Depth {
         self.standing(&mut page);
         self.nodes(&mut page);
         self.errors(&mut page);
-        for (words, command) in [("resume with", &self.resume), ("begin again from before it with", &self.replay)] {
+        for (words, command) in [
+            ("resume with", &self.resume),
+            ("begin again from before it with", &self.replay),
+        ] {
             if let Some(command) = command {
                 page.line("");
-                page.line(&format!("{words}: {}", terminal.paint_result(Paint::Bold, command)));
+                page.line(&format!(
+                    "{words}: {}",
+                    terminal.paint_result(Paint::Bold, command)
+                ));
             }
         }
         page.lines.join("\n")
@@ -136,7 +148,10 @@ impl Depth {
     fn head(&self, runs: &Runs, page: &mut Page<'_>) {
         let session = &self.session;
         let status = page.paint(paint(session.status), session.status.word());
-        let reason = session.reason.as_deref().map(|reason| format!(": {}", one_line(reason)));
+        let reason = session
+            .reason
+            .as_deref()
+            .map(|reason| format!(": {}", one_line(reason)));
         let simulated = if session.simulated { " (simulated)" } else { "" };
         let title = page.paint(Paint::Bold, &session.name);
         page.line(&format!("{title}  {}{simulated}", session.run));
@@ -147,28 +162,49 @@ impl Depth {
         if let Some(started) = session.started {
             let took = took(session);
             let ended = session.ended.map(|ended| format!(", ended {}", moment(ended)));
-            page.fact("started", &format!("{} UTC{}, took {took}", moment(started), ended.unwrap_or_default()));
+            page.fact(
+                "started",
+                &format!(
+                    "{} UTC{}, took {took}",
+                    moment(started),
+                    ended.unwrap_or_default()
+                ),
+            );
         }
         if let Some(owner) = &self.owner {
             page.fact("owner", &owner.to_string());
         }
         if let Some(from) = &session.replayed_from {
-            let at = from.checkpoint.as_deref().map(|checkpoint| format!(" from {checkpoint}"));
+            let at = from
+                .checkpoint
+                .as_deref()
+                .map(|checkpoint| format!(" from {checkpoint}"));
             page.fact("replay of", &format!("{}{}", from.run, at.unwrap_or_default()));
         }
-        let last = session.checkpoint.as_deref().map(|last| format!(", the last is {last}"));
-        page.fact("checkpoints", &format!("{}{}", session.checkpoints, last.unwrap_or_default()));
+        let last = session
+            .checkpoint
+            .as_deref()
+            .map(|last| format!(", the last is {last}"));
+        page.fact(
+            "checkpoints",
+            &format!("{}{}", session.checkpoints, last.unwrap_or_default()),
+        );
         page.fact("used", &used(session.usage));
         let counts = [
             (session.epoch.saturating_sub(1), "resumed"),
             (session.restarts, "restarted"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, word)| format!("{word} {count} times")).collect();
+        let counts: Vec<String> = counts
+            .map(|(count, word)| format!("{word} {count} times"))
+            .collect();
         page.fact("again", &counts.join(", "));
         if session.skipped_lines > 0 {
             let lines = session.skipped_lines;
-            page.fact("unread", &format!("{lines} lines of `events.jsonl` could not be read"));
+            page.fact(
+                "unread",
+                &format!("{lines} lines of `events.jsonl` could not be read"),
+            );
         }
     }
 
@@ -185,7 +221,10 @@ impl Depth {
             false => entries.len().saturating_sub(MOST),
         };
         if left_out > 0 {
-            let text = format!("  .. {} entries before, which `--all` shows", thousands(left_out as u64));
+            let text = format!(
+                "  .. {} entries before, which `--all` shows",
+                thousands(left_out as u64)
+            );
             page.line(&page.paint(Paint::Dim, &text));
         }
         for (_, entry) in entries.iter().skip(left_out) {
@@ -250,7 +289,10 @@ impl Depth {
                 lines.push(format!("    {}", asked.options.join("  ")));
             }
             if let Some(until) = &asked.until {
-                let then = asked.default.as_ref().map(|default| format!(", then `{default}` is taken"));
+                let then = asked
+                    .default
+                    .as_ref()
+                    .map(|default| format!(", then `{default}` is taken"));
                 lines.push(format!("    {until}{}", then.unwrap_or_default()));
             }
         }
@@ -271,7 +313,8 @@ impl Depth {
     }
 
     fn was_made_again(&self, row: &StageRow) -> bool {
-        let again = |later: &StageRow| later.seq > row.seq && later.node == row.node && later.branch == row.branch;
+        let again =
+            |later: &StageRow| later.seq > row.seq && later.node == row.node && later.branch == row.branch;
         self.path.iter().any(again)
     }
 
@@ -296,7 +339,9 @@ impl Depth {
                 Cell::text(node.outcome.clone().unwrap_or_default()),
             ]
         });
-        let head = ["  NODE", "ATTEMPTS", "FAILED", "REPEATED", "TOOLS", "TIME", "TOKENS", "COST", "OUTCOME"];
+        let head = [
+            "  NODE", "ATTEMPTS", "FAILED", "REPEATED", "TOOLS", "TIME", "TOKENS", "COST", "OUTCOME",
+        ];
         page.heading("nodes");
         page.line(&table(page.terminal, &head, rows.collect()));
     }
@@ -374,7 +419,11 @@ impl Page<'_> {
         let said = row.error.as_deref().or(row.notes.as_deref()).map(one_line);
         let mut more: Vec<String> = Vec::new();
         more.extend((!used.is_empty()).then_some(used));
-        more.extend(row.preferred_label.as_ref().map(|label| format!("prefers `{}`", one_line(label))));
+        more.extend(
+            row.preferred_label
+                .as_ref()
+                .map(|label| format!("prefers `{}`", one_line(label))),
+        );
         more.extend(said);
         let more = self.paint(Paint::Dim, &more.join("  "));
         self.line(&format!("  {at} {mark} {:<24} {took:>8}  {more}", attempt(row)));
@@ -382,13 +431,21 @@ impl Page<'_> {
 
     fn tool(&mut self, row: &ToolCallRow) {
         let error = row.error.as_deref().map(|error| format!(": {}", one_line(error)));
-        let text = format!("tool {} {}{}", row.tool, time(row.duration), error.unwrap_or_default());
+        let text = format!(
+            "tool {} {}{}",
+            row.tool,
+            time(row.duration),
+            error.unwrap_or_default()
+        );
         self.beneath(&text);
     }
 
     /// The way that was chosen: by which rule, and each condition that was tested with what it saw.
     fn went(&mut self, row: &TransitionRow) {
-        let branch = row.branch.as_deref().map_or_else(String::new, |branch| named(Some(branch), &row.from) + " ");
+        let branch = row
+            .branch
+            .as_deref()
+            .map_or_else(String::new, |branch| named(Some(branch), &row.from) + " ");
         let rule = Rule::of(&row.rule).map(Rule::describe).unwrap_or(&row.rule);
         let text = match (&row.to, row.branches) {
             (Some(to), _) => format!("{branch}-> {to} ({rule})"),
@@ -397,7 +454,11 @@ impl Page<'_> {
             (None, None) => format!("{branch}({rule})"),
         };
         self.beneath(&text);
-        let width = row.tested.iter().map(|tested| tested.condition.chars().count()).max();
+        let width = row
+            .tested
+            .iter()
+            .map(|tested| tested.condition.chars().count())
+            .max();
         for tested in &row.tested {
             self.tested(tested, width.unwrap_or(0).min(48));
         }
@@ -408,10 +469,16 @@ impl Page<'_> {
             true => self.paint(Paint::Good, "yes"),
             false => self.paint(Paint::Dim, " no"),
         };
-        let saw = tested.values.iter().map(|(key, value)| format!("{key} is `{}`", one_line(value)));
+        let saw = tested
+            .values
+            .iter()
+            .map(|(key, value)| format!("{key} is `{}`", one_line(value)));
         let saw = self.paint(Paint::Dim, &saw.collect::<Vec<_>>().join(", "));
         let condition = one_line(&tested.condition);
-        self.line(&format!("                     {mark} {condition:<width$}  -> {}  {saw}", tested.to));
+        self.line(&format!(
+            "                     {mark} {condition:<width$}  -> {}  {saw}",
+            tested.to
+        ));
     }
 
     /// A line beneath that of a stage.

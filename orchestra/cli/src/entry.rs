@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Binding, Budget, Engine, HandlerSet, ReplayBuilder, ResumeBuilder, RunHandle, SharedPipeline, StartBuilder, StartError,
-    Supplies,
+    Binding, Budget, Engine, HandlerSet, ReplayBuilder, ResumeBuilder, RunHandle, SharedPipeline,
+    StartBuilder, StartError, Supplies,
 };
 use orchestra_graph::{Pipeline, ShapeFallback, Transform};
 use serde_json::Value;
@@ -114,7 +114,11 @@ impl Entry {
                     checkpoint,
                     run_dir,
                     options,
-                } => replay(engine.replay(folder, checkpoint, binding, handlers), run_dir, options),
+                } => replay(
+                    engine.replay(folder, checkpoint, binding, handlers),
+                    run_dir,
+                    options,
+                ),
             }
         });
         Entry {
@@ -161,7 +165,9 @@ pub(crate) async fn begin_loaded(
             options,
             take_over,
         } => {
-            let builder = engine.resume_loaded(folder, pipeline, ()).transforms(transforms());
+            let builder = engine
+                .resume_loaded(folder, pipeline, ())
+                .transforms(transforms());
             resume(builder, options, take_over)
         }
         Begin::Replay {

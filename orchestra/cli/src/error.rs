@@ -26,7 +26,9 @@ impl Exit {
     pub(crate) fn of_store(error: &StoreError) -> Exit {
         match error {
             StoreError::Owned { .. } | StoreError::OwnershipLost { .. } => Exit::Owned,
-            StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::RunFailed,
+            StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Version { .. } => {
+                Exit::RunFailed
+            }
             _ => Exit::Usage,
         }
     }

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::{
-    EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
-};
+use orchestra_engine::{EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus};
 use orchestra_graph::Pipeline;
 use orchestra_testkit::Coverage;
 use serde::Serialize;
@@ -43,7 +41,10 @@ impl<'s> Stopped<'s> {
     pub(crate) fn replay(&self, code: Option<&str>, node: Option<&str>) -> Option<String> {
         let folder = self.folder.as_deref()?;
         let checkpoint = checkpoint_before(&events(folder), code, node)?;
-        Some(self.runs.command("replay", folder, &["--checkpoint", &checkpoint]))
+        Some(
+            self.runs
+                .command("replay", folder, &["--checkpoint", &checkpoint]),
+        )
     }
 }
 
@@ -51,7 +52,9 @@ fn events(folder: &Path) -> Vec<RunEvent> {
     let lines = RunFolder::open(folder).and_then(|run| run.events(1));
     let events = lines.unwrap_or_default().into_iter();
     // Events of a newer version have no checkpoint that this one could name.
-    events.filter_map(|event| serde_json::from_value(event).ok()).collect()
+    events
+        .filter_map(|event| serde_json::from_value(event).ok())
+        .collect()
 }
 
 /// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, RunError, RunEvent, RunHandle, RunResult, Script, SharedPipeline, StartError,
-    StoreError,
+    Canceller, Durability, Engine, RunError, RunEvent, RunHandle, RunResult, Script, SharedPipeline,
+    StartError, StoreError,
 };
 use orchestra_testkit::Coverage;
 
@@ -166,7 +166,8 @@ fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
 
 /// A run that cannot begin or go on.
 pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
-    let command = |verb: &str, options: &[&str]| runs.command(verb, folder.unwrap_or(Path::new("RUN")), options);
+    let command =
+        |verb: &str, options: &[&str]| runs.command(verb, folder.unwrap_or(Path::new("RUN")), options);
     let fault = |exit, help: Option<String>| CliError {
         exit,
         code: error.code().into(),
@@ -177,7 +178,14 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
     match error {
         StartError::Refused(refusals) => {
             let no_model = refusals.list.iter().all(|refusal| refusal.code == "no_backend");
-            fault(if no_model { Exit::Credentials } else { Exit::Invalid }, None)
+            fault(
+                if no_model {
+                    Exit::Credentials
+                } else {
+                    Exit::Invalid
+                },
+                None,
+            )
         }
         StartError::Changed(_) => fault(
             Exit::Invalid,
@@ -216,7 +224,11 @@ pub(crate) fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
         }
     );
     CliError {
-        exit: if lost_ownership { Exit::Owned } else { Exit::RunFailed },
+        exit: if lost_ownership {
+            Exit::Owned
+        } else {
+            Exit::RunFailed
+        },
         code: error.code().into(),
         message: error.to_string(),
         help: None,

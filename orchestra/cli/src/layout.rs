@@ -44,9 +44,16 @@ impl Cell {
 /// Rows under each other, two blanks between columns. A column without any text below its head is left out.
 pub(crate) fn table(terminal: &Terminal, head: &[&str], rows: Vec<Vec<Cell>>) -> String {
     let wanted: Vec<bool> = (0..head.len())
-        .map(|at| rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.text.is_empty())))
+        .map(|at| {
+            rows.iter()
+                .any(|row| row.get(at).is_some_and(|cell| !cell.text.is_empty()))
+        })
         .collect();
-    let numbers = |at: usize| rows.first().and_then(|row| row.get(at)).is_some_and(|cell| cell.right);
+    let numbers = |at: usize| {
+        rows.first()
+            .and_then(|row| row.get(at))
+            .is_some_and(|cell| cell.right)
+    };
     let heads = head.iter().enumerate().map(|(at, head)| Cell {
         right: numbers(at),
         ..Cell::text(*head).paint(Paint::Dim)
@@ -55,11 +62,18 @@ pub(crate) fn table(terminal: &Terminal, head: &[&str], rows: Vec<Vec<Cell>>) ->
     let width = |at: usize| all.iter().filter_map(|row| row.get(at)).map(Cell::width).max();
     let widths: Vec<usize> = (0..head.len()).map(|at| width(at).unwrap_or(0)).collect();
     let line = |row: &Vec<Cell>| {
-        let cells = row.iter().zip(&widths).zip(&wanted).filter(|(_, wanted)| **wanted);
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .zip(&wanted)
+            .filter(|(_, wanted)| **wanted);
         let mut line = String::new();
         for ((cell, width), _) in cells {
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
-            let text = cell.paint.map_or_else(|| cell.text.clone(), |paint| terminal.paint_result(paint, &cell.text));
+            let text = cell.paint.map_or_else(
+                || cell.text.clone(),
+                |paint| terminal.paint_result(paint, &cell.text),
+            );
             if !line.is_empty() {
                 line.push_str("  ");
             }
@@ -153,17 +167,37 @@ mod tests {
 
     #[test]
     fn numbers_stand_at_the_right_and_empty_columns_are_left_out() {
-        let row = |name: &str, number: u64| vec![Cell::text(name), Cell::number(""), Cell::number(number), Cell::text("x")];
-        let text = table(&PLAIN, &["NAME", "COST", "N", "END"], vec![row("a", 7), row("longer", 12_345)]);
+        let row = |name: &str, number: u64| {
+            vec![
+                Cell::text(name),
+                Cell::number(""),
+                Cell::number(number),
+                Cell::text("x"),
+            ]
+        };
+        let text = table(
+            &PLAIN,
+            &["NAME", "COST", "N", "END"],
+            vec![row("a", 7), row("longer", 12_345)],
+        );
         assert_eq!(text, "NAME        N  END\na           7  x\nlonger  12345  x");
     }
 
     #[test]
     fn times_and_sizes_are_in_units_that_suit_them() {
-        assert_eq!(moment(Timestamp::from_millis(1_795_275_000_042)), "2026-11-21 15:30:00");
+        assert_eq!(
+            moment(Timestamp::from_millis(1_795_275_000_042)),
+            "2026-11-21 15:30:00"
+        );
         assert_eq!(clock(Timestamp::from_millis(1_795_275_000_042)), "15:30:00");
         assert_eq!(long(Duration::from_secs(2 * 86_400 + 3 * 3_600)), "2 d 3 h");
-        assert_eq!((thousands(12), thousands(1_234_567)), ("12".to_owned(), "1,234,567".to_owned()));
-        assert_eq!((bytes(999), bytes(1_500_000)), ("999 B".to_owned(), "1.5 MB".to_owned()));
+        assert_eq!(
+            (thousands(12), thousands(1_234_567)),
+            ("12".to_owned(), "1,234,567".to_owned())
+        );
+        assert_eq!(
+            (bytes(999), bytes(1_500_000)),
+            ("999 B".to_owned(), "1.5 MB".to_owned())
+        );
     }
 }

@@ -6,8 +6,7 @@ use std::{fs, io};
 
 use orchestra_engine::Disk;
 use orchestra_graph::{
-    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, Source,
-    did_you_mean, load, load_bytes,
+    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, Source, did_you_mean, load, load_bytes,
 };
 
 use crate::Entry;

@@ -143,10 +143,7 @@ impl Progress {
                 }
             }
             EventKind::StageStarted {
-                node,
-                branch,
-                repeat,
-                ..
+                node, branch, repeat, ..
             } => {
                 self.begins(named(branch.as_deref(), node), "", event.time);
                 if let Some(begun) = self.running.last_mut() {

@@ -57,7 +57,9 @@ impl Runs {
         let below = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
         match below {
             // A bare name could be taken for that of a run.
-            Some(below) if below.components().count() == 1 => Path::new(".").join(below).display().to_string(),
+            Some(below) if below.components().count() == 1 => {
+                Path::new(".").join(below).display().to_string()
+            }
             Some(below) => below.display().to_string(),
             None => folder.display().to_string(),
         }
@@ -103,7 +105,11 @@ impl Runs {
 
     /// The index that lists the run in a folder, and its name there.
     pub(crate) fn index_of(&self, folder: &Path) -> Result<(SessionIndex, String), CliError> {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let own = || RunFolder::open(folder).is_ok_and(|run| run.manifest().run == name);
         let parent = folder.parent().filter(|parent| self.is_dir(parent) || own());
         match parent {
@@ -124,7 +130,10 @@ impl Runs {
         let dir = self.dir.display();
         let message = match name {
             "last" => format!("there are no runs in `{dir}`"),
-            _ => format!("there is no run `{}`: there are no runs in `{dir}`", name.escape_debug()),
+            _ => format!(
+                "there is no run `{}`: there are no runs in `{dir}`",
+                name.escape_debug()
+            ),
         };
         CliError::usage("unknown_run", message).help("name another folder of runs with `--runs`")
     }
@@ -136,8 +145,11 @@ fn absolute(path: &Path) -> Result<PathBuf, CliError> {
 }
 
 fn no_run(path: &Path) -> CliError {
-    CliError::usage("store_no_run", format!("`{}` is not the folder of a run", path.display()))
-        .help("it has no `manifest.json`")
+    CliError::usage(
+        "store_no_run",
+        format!("`{}` is not the folder of a run", path.display()),
+    )
+    .help("it has no `manifest.json`")
 }
 
 /// A word as a shell takes it.
@@ -155,7 +167,12 @@ mod tests {
 
     #[test]
     fn words_are_quoted_where_a_shell_would_read_more_into_them() {
-        for (word, typed) in [("a/b-1.0", "a/b-1.0"), ("it's", "'it'\\''s'"), ("", "''"), ("a b", "'a b'")] {
+        for (word, typed) in [
+            ("a/b-1.0", "a/b-1.0"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+            ("a b", "'a b'"),
+        ] {
             assert_eq!(quoted(word), typed);
         }
     }

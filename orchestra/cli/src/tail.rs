@@ -66,7 +66,10 @@ impl Tails {
         let mut places = vec![stage.to_owned()];
         places.extend(branches);
         if earlier {
-            let visits: Vec<PathBuf> = places.iter().flat_map(|place| folders(&place.join("visits"), |_| true)).collect();
+            let visits: Vec<PathBuf> = places
+                .iter()
+                .flat_map(|place| folders(&place.join("visits"), |_| true))
+                .collect();
             places.extend(visits);
         }
         for place in places {
@@ -142,7 +145,10 @@ impl Tail {
             file.seek(SeekFrom::Start(self.offset))?;
             let mut bytes = Vec::new();
             let read = (&mut file).take(ROOM).read_to_end(&mut bytes)? as u64;
-            let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            let whole = bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1);
             bytes.truncate(whole);
             self.offset += whole as u64;
             for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -213,7 +219,11 @@ mod tests {
         let (one, two, three) = (line(1), line(2), line(3));
         std::fs::write(&path, format!("{one}{}", &two[..30])).unwrap();
         assert_eq!(seqs(), [1]);
-        std::fs::write(place.path().join("copy"), format!("{one}{two}not an event\n{three}")).unwrap();
+        std::fs::write(
+            place.path().join("copy"),
+            format!("{one}{two}not an event\n{three}"),
+        )
+        .unwrap();
         std::fs::rename(place.path().join("copy"), &path).unwrap();
         assert_eq!(seqs(), [2, 3]);
         assert!(seqs().is_empty());

@@ -25,7 +25,9 @@ impl Open {
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let timeout = self.question.timeout?;
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        Some(Timestamp::from_millis(self.asked.as_millis().saturating_add(millis)))
+        Some(Timestamp::from_millis(
+            self.asked.as_millis().saturating_add(millis),
+        ))
     }
 
     /// How long it still waits.
@@ -109,7 +111,8 @@ mod tests {
     }
 
     const ASKED: &str = r#""event":"InterviewStarted","node":"ask","question":{"id":"ask#1","kind":"single_select","text":"Ship?","node":"ask","options":[],"timeout_ms":90000}"#;
-    const CUT: &str = r#""event":"StageCancelled","node":"ask","index":1,"visit":1,"attempt":1,"duration_ms":1"#;
+    const CUT: &str =
+        r#""event":"StageCancelled","node":"ask","index":1,"visit":1,"attempt":1,"duration_ms":1"#;
 
     fn nodes(waiting: &Waiting) -> Vec<&str> {
         waiting.iter().map(|open| open.node.as_str()).collect()
@@ -122,13 +125,25 @@ mod tests {
         assert_eq!(nodes(&waiting), ["ask"]);
         tell(&mut waiting, CUT);
         assert!(nodes(&waiting).is_empty());
-        tell(&mut waiting, r#""event":"PipelinePaused","reason":"lunch","duration_ms":1"#);
+        tell(
+            &mut waiting,
+            r#""event":"PipelinePaused","reason":"lunch","duration_ms":1"#,
+        );
         assert_eq!(nodes(&waiting), ["ask"]);
-        tell(&mut waiting, r#""event":"PipelineResumed","checkpoint":"cp_000001","epoch":2"#);
-        tell(&mut waiting, r#""event":"StageStarted","node":"ask","index":1,"visit":1,"attempt":1,"repeat":true"#);
+        tell(
+            &mut waiting,
+            r#""event":"PipelineResumed","checkpoint":"cp_000001","epoch":2"#,
+        );
+        tell(
+            &mut waiting,
+            r#""event":"StageStarted","node":"ask","index":1,"visit":1,"attempt":1,"repeat":true"#,
+        );
         let open = waiting.iter().next().unwrap();
         assert_eq!(open.deadline().unwrap().to_string(), "2026-11-21T15:31:30.000Z");
-        tell(&mut waiting, r#""event":"InterviewCompleted","node":"ask","question":"Ship?","answer":"Yes","answered_by":"person","duration_ms":1"#);
+        tell(
+            &mut waiting,
+            r#""event":"InterviewCompleted","node":"ask","question":"Ship?","answer":"Yes","answered_by":"person","duration_ms":1"#,
+        );
         assert!(nodes(&waiting).is_empty());
     }
 
@@ -137,8 +152,14 @@ mod tests {
         let mut waiting = Waiting::default();
         tell(&mut waiting, ASKED);
         tell(&mut waiting, CUT);
-        tell(&mut waiting, r#""event":"StageStarted","node":"next","index":2,"visit":1,"attempt":1"#);
-        tell(&mut waiting, r#""event":"PipelinePaused","reason":"lunch","duration_ms":1"#);
+        tell(
+            &mut waiting,
+            r#""event":"StageStarted","node":"next","index":2,"visit":1,"attempt":1"#,
+        );
+        tell(
+            &mut waiting,
+            r#""event":"PipelinePaused","reason":"lunch","duration_ms":1"#,
+        );
         assert!(nodes(&waiting).is_empty());
     }
 }

@@ -42,11 +42,17 @@ fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
         let run = run.end().exits(130);
         assert!(!lives(&tool), "the tool of process {tool} is still there");
         let result = run.result();
-        assert_eq!((&result["status"], &result["path"]), (&"paused".into(), &serde_json::json!(["start", "once"])));
+        assert_eq!(
+            (&result["status"], &result["path"]),
+            (&"paused".into(), &serde_json::json!(["start", "once"]))
+        );
         assert_eq!(result["failure"]["reason"], "interrupted");
         let command = result["resume"].as_str().unwrap();
         assert_eq!(run.last_line(), format!("resume with: {command}"));
-        assert!(run.stderr.starts_with("pausing: running stages are told to stop; once more stops at once\n"));
+        assert!(
+            run.stderr
+                .starts_with("pausing: running stages are told to stop; once more stops at once\n")
+        );
         assert_eq!(run.told("PipelinePaused", "code"), ["interrupted"]);
 
         place.write("go", "");
@@ -54,7 +60,11 @@ fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
         assert_eq!(words[..2], ["orchestra", "resume"]);
         let resumed = place.call(&words[1..]).exits(0);
         assert_eq!(resumed.stdout, "success: start -> once -> wait -> exit\n");
-        assert_eq!((place.lines("once"), place.lines("wait")), (1, 2), "what was done is not done again");
+        assert_eq!(
+            (place.lines("once"), place.lines("wait")),
+            (1, 2),
+            "what was done is not done again"
+        );
         assert!(resumed.stderr.contains("ok wait, repeated"), "{}", resumed.stderr);
         assert_eq!(place.status()["status"], "success");
     }
@@ -72,9 +82,16 @@ fn a_second_interrupt_stops_at_once_and_leaves_a_run_that_can_be_resumed() {
     run.until(|object| object["event"] == "StageCancelled");
     run.signal("INT");
     let run = run.end().exits(130);
-    assert!(run.told("PipelinePaused", "code").is_empty(), "it was not waited for");
+    assert!(
+        run.told("PipelinePaused", "code").is_empty(),
+        "it was not waited for"
+    );
     let last = run.last_line();
-    assert!(last.starts_with("resume with: orchestra resume "), "{}", run.stderr);
+    assert!(
+        last.starts_with("resume with: orchestra resume "),
+        "{}",
+        run.stderr
+    );
     place.until("the tool is gone", |_| !lives(&tool));
     assert_eq!(place.status()["status"], "interrupted");
     place.write("go", "");
@@ -92,9 +109,15 @@ fn a_run_whose_process_was_killed_is_interrupted_and_goes_on() {
     run.end().exits(-1);
     place.until("the tool is gone", |_| !lives(&tool));
     let status = place.status();
-    assert_eq!((&status["status"], &status["name"]), (&"interrupted".into(), &"slow".into()));
+    assert_eq!(
+        (&status["status"], &status["name"]),
+        (&"interrupted".into(), &"slow".into())
+    );
     let told = place.call(&["status", "last"]).exits(0).stdout;
-    assert!(told.contains("wait was cut short, and runs again when the run goes on"), "{told}");
+    assert!(
+        told.contains("wait was cut short, and runs again when the run goes on"),
+        "{told}"
+    );
     place.write("go", "");
     place.call(&["resume", "last"]).exits(0);
     assert_eq!((place.lines("once"), place.lines("wait")), (1, 2));
@@ -119,13 +142,28 @@ fn a_run_is_named_by_its_id_the_beginning_of_it_last_or_its_folder() {
     let unknown = place.call(&["resume", &format!("{id}x")]).exits(2);
     assert!(unknown.stderr.contains("did you mean"), "{}", unknown.stderr);
     let nowhere = place.call(&["resume", "./built"]).exits(2);
-    assert!(nowhere.stderr.contains("not the folder of a run"), "{}", nowhere.stderr);
+    assert!(
+        nowhere.stderr.contains("not the folder of a run"),
+        "{}",
+        nowhere.stderr
+    );
     place.call(&["run", "g.dot"]).exits(5);
     let ambiguous = place.call(&["resume", &id[..4]]).exits(2);
-    assert!(ambiguous.stderr.contains("several runs begin with"), "{}", ambiguous.stderr);
+    assert!(
+        ambiguous.stderr.contains("several runs begin with"),
+        "{}",
+        ambiguous.stderr
+    );
     let none = place.call(&["resume", "last", "--runs", "elsewhere"]).exits(2);
-    assert!(none.stderr.contains("there are no runs in `elsewhere`"), "{}", none.stderr);
-    assert!(!place.path("elsewhere").exists(), "who only looks makes no folder");
+    assert!(
+        none.stderr.contains("there are no runs in `elsewhere`"),
+        "{}",
+        none.stderr
+    );
+    assert!(
+        !place.path("elsewhere").exists(),
+        "who only looks makes no folder"
+    );
 }
 
 #[test]
@@ -139,7 +177,9 @@ fn a_run_in_a_folder_of_its_own_is_listed_and_resumed_by_the_command_that_is_pri
     let other = place.call(&["run", "g.dot", "--runs", "other runs"]).exits(5);
     let line = other.last_line();
     assert!(line.ends_with(" --runs 'other runs'"), "{line}");
-    place.call(&["resume", "last", "--runs", "other runs", "--auto-approve"]).exits(0);
+    place
+        .call(&["resume", "last", "--runs", "other runs", "--auto-approve"])
+        .exits(0);
 }
 
 #[test]
@@ -147,15 +187,26 @@ fn answers_and_limits_are_given_anew() {
     let place = asks();
     place.call(&["run", "g.dot"]).exits(5);
     let wrong = place.call(&["resume", "last", "--answer", "aprove=Y"]).exits(2);
-    assert!(wrong.stderr.contains("did you mean `approve`?"), "{}", wrong.stderr);
-    assert_eq!(place.call_with(&["resume", "last"], "Y\n").exits(0).stdout, SHIPPED);
+    assert!(
+        wrong.stderr.contains("did you mean `approve`?"),
+        "{}",
+        wrong.stderr
+    );
+    assert_eq!(
+        place.call_with(&["resume", "last"], "Y\n").exits(0).stdout,
+        SHIPPED
+    );
     assert_eq!(place.lines("built"), 1);
 
     let place = slow();
     place.call(&["run", "s.dot", "--max-time", "300ms"]).exits(6);
     // The time of all processes together.
     let out_of_time = place.call(&["resume", "last", "--max-time", "300ms"]).exits(6);
-    assert!(out_of_time.last_line().starts_with("resume with: orchestra resume "));
+    assert!(
+        out_of_time
+            .last_line()
+            .starts_with("resume with: orchestra resume ")
+    );
     assert_eq!(out_of_time.stdout, "paused: start -> once\n");
     place.write("go", "");
     place.call(&["resume", "last"]).exits(0);
@@ -170,8 +221,16 @@ fn a_run_that_is_over_is_not_resumed_but_replayed() {
     let id = place.runs().remove(0);
     let over = place.call(&["resume", "last"]).exits(2);
     let help = format!("`orchestra replay {id} --checkpoint CHECKPOINT`");
-    assert!(over.stderr.contains("has ended in success") && over.stderr.contains(&help), "{}", over.stderr);
-    let points = place.call(&["checkpoints", "last", "--json"]).exits(0).objects().remove(0);
+    assert!(
+        over.stderr.contains("has ended in success") && over.stderr.contains(&help),
+        "{}",
+        over.stderr
+    );
+    let points = place
+        .call(&["checkpoints", "last", "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
     assert_eq!(points["schema"], "orchestra.checkpoint_list/1");
     let of_first = points["checkpoints"].as_array().unwrap().iter();
     let of_first: Vec<&str> = of_first
@@ -184,7 +243,9 @@ fn a_run_that_is_over_is_not_resumed_but_replayed() {
     let replayed = place.call(&["replay", &id, "--checkpoint", of_first]).exits(0);
     assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
     assert_eq!(place.lines("first"), 1, "it begins behind the first stage");
-    place.call(&["replay", &id, "--checkpoint", "cp_000000", "--run-dir", "again"]).exits(0);
+    place
+        .call(&["replay", &id, "--checkpoint", "cp_000000", "--run-dir", "again"])
+        .exits(0);
     assert_eq!(place.lines("first"), 2);
     assert!(place.path("again/second/status.json").is_file());
     assert_eq!(place.runs().len(), 3);
@@ -200,7 +261,9 @@ fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
     place.write("a.dot", text.replace("echo first", "echo first >> first"));
     let failed = place.call(&["run", "a.dot"]).exits(1);
     let line = failed.last_line();
-    let command = line.strip_prefix("begin again from before it with: orchestra ").unwrap();
+    let command = line
+        .strip_prefix("begin again from before it with: orchestra ")
+        .unwrap();
     place.write("mended", "");
     let words: Vec<&str> = command.split(' ').collect();
     let replayed = place.call(&words).exits(0);
@@ -210,7 +273,12 @@ fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
     assert_eq!(json.result().get("resume"), None);
     std::fs::remove_file(place.path("mended")).unwrap();
     let json = place.call(&["run", "a.dot", "--json"]).exits(1);
-    assert!(json.result()["replay"].as_str().unwrap().contains("--checkpoint cp_"));
+    assert!(
+        json.result()["replay"]
+            .as_str()
+            .unwrap()
+            .contains("--checkpoint cp_")
+    );
     assert_eq!(json.stderr, "");
 }
 
@@ -229,9 +297,16 @@ fn a_changed_pipeline_is_refused_with_what_differs_unless_that_is_accepted() {
 
     let place = asks();
     place.call(&["run", "g.dot"]).exits(5);
-    place.write("g.dot", "digraph gate { start -> other -> exit; other [shape=parallelogram, tool_command=true] }");
+    place.write(
+        "g.dot",
+        "digraph gate { start -> other -> exit; other [shape=parallelogram, tool_command=true] }",
+    );
     let moved = place.call(&["resume", "last", "--accept-changes"]).exits(3);
-    assert!(moved.stderr.contains("`approve`") && moved.stderr.contains("orchestra checkpoints "), "{}", moved.stderr);
+    assert!(
+        moved.stderr.contains("`approve`") && moved.stderr.contains("orchestra checkpoints "),
+        "{}",
+        moved.stderr
+    );
     place.write("g.dot", "digraph gate { start -> ");
     let invalid = place.call(&["resume", "last"]).exits(3);
     assert!(invalid.stderr.contains("error["), "{}", invalid.stderr);
@@ -244,7 +319,11 @@ fn a_pipeline_whose_file_is_gone_goes_on_as_it_was() {
     std::fs::remove_file(place.path("g.dot")).unwrap();
     let resumed = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
     assert_eq!(resumed.stdout, SHIPPED);
-    assert!(resumed.stderr.contains("note: `g.dot` is not here"), "{}", resumed.stderr);
+    assert!(
+        resumed.stderr.contains("note: `g.dot` is not here"),
+        "{}",
+        resumed.stderr
+    );
 }
 
 #[test]
@@ -256,8 +335,15 @@ fn a_run_that_another_process_owns_is_code_7_with_its_owner() {
     for part in [&format!("process {}", run.pid()), "on host", "--take-over"] {
         assert!(owned.stderr.contains(part), "{part}: {}", owned.stderr);
     }
-    let json = place.call(&["resume", "last", "--json"]).exits(7).objects().remove(0);
-    assert_eq!((&json["schema"], &json["code"]), (&"orchestra.error/1".into(), &"store_owned".into()));
+    let json = place
+        .call(&["resume", "last", "--json"])
+        .exits(7)
+        .objects()
+        .remove(0);
+    assert_eq!(
+        (&json["schema"], &json["code"]),
+        (&"orchestra.error/1".into(), &"store_owned".into())
+    );
     place.write("go", "");
     run.end().exits(0);
     assert_eq!(place.lines("wait"), 1);
@@ -278,7 +364,11 @@ fn a_run_is_taken_from_a_frozen_process_which_then_writes_nothing() {
     let before = place.read(&format!("{folder}/events.jsonl"));
     run.signal("CONT");
     let thawed = run.end().exits(7);
-    assert!(thawed.stderr.contains("was taken over by process"), "{}", thawed.stderr);
+    assert!(
+        thawed.stderr.contains("was taken over by process"),
+        "{}",
+        thawed.stderr
+    );
     assert_eq!(place.read(&format!("{folder}/events.jsonl")), before);
     assert_eq!(place.status()["status"], "success");
 }
@@ -336,12 +426,17 @@ fn a_simulated_run_goes_on_simulated_where_its_script_was() {
     go -> exit
 }"#,
     );
-    place.write("script.yaml", "build: [fail, success]\nask: [A, L]\nlate: timeout\ngo: {outcome: success, notes: gone}\n");
+    place.write(
+        "script.yaml",
+        "build: [fail, success]\nask: [A, L]\nlate: timeout\ngo: {outcome: success, notes: gone}\n",
+    );
     let stopped = place.call(&["run", "g.dot", "--simulate", "script.yaml", "--max-time", "1ms"]);
     let resumed = match stopped.code {
         6 => place.call(&["resume", "last", "--json"]).exits(0),
         // It was fast.
-        _ => place.call(&["replay", "last", "--checkpoint", "cp_000001", "--json"]).exits(0),
+        _ => place
+            .call(&["replay", "last", "--checkpoint", "cp_000001", "--json"])
+            .exits(0),
     };
     let path = serde_json::json!(["start", "build", "ask", "build", "ask", "late", "go", "exit"]);
     assert_eq!(resumed.result()["path"], path);
@@ -350,9 +445,19 @@ fn a_simulated_run_goes_on_simulated_where_its_script_was() {
         let id = place.runs().pop().unwrap();
         serde_json::from_str(&place.read(&format!(".orchestra/runs/{id}/manifest.json"))).unwrap()
     };
-    assert_eq!(manifest["script"]["nodes"]["build"]["outcomes"][0]["outcome"], "fail");
+    assert_eq!(
+        manifest["script"]["nodes"]["build"]["outcomes"][0]["outcome"],
+        "fail"
+    );
     assert!(place.runs().iter().all(|run| {
-        place.call(&["status", run]).exits(0).stdout.lines().next().unwrap().ends_with("(simulated)")
+        place
+            .call(&["status", run])
+            .exits(0)
+            .stdout
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with("(simulated)")
     }));
 }
 
@@ -364,7 +469,9 @@ fn without_a_journal_a_pause_can_still_be_resumed() {
     assert!(!place.path(&folder).join("journal.jsonl").exists());
     place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
     assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
-    place.call(&["run", "g.dot", "--durability", "process", "--auto-approve"]).exits(0);
+    place
+        .call(&["run", "g.dot", "--durability", "process", "--auto-approve"])
+        .exits(0);
     place.call(&["run", "g.dot", "--durability", "most"]).exits(2);
 }
 
@@ -385,9 +492,16 @@ fn damage_is_told_with_its_place_and_runs_nothing() {
     place.call(&["run", "g.dot"]).exits(5);
     let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
     let journal = place.read(&format!("{folder}/journal.jsonl"));
-    place.write(&format!("{folder}/journal.jsonl"), journal.replacen("built", "bult.", 1));
+    place.write(
+        &format!("{folder}/journal.jsonl"),
+        journal.replacen("built", "bult.", 1),
+    );
     std::fs::remove_file(place.path(&format!("{folder}/checkpoint.json"))).unwrap();
     let damaged = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(1);
-    assert!(damaged.stderr.contains("journal.jsonl` is damaged at line"), "{}", damaged.stderr);
+    assert!(
+        damaged.stderr.contains("journal.jsonl` is damaged at line"),
+        "{}",
+        damaged.stderr
+    );
     assert_eq!(place.lines("shipped"), 0);
 }

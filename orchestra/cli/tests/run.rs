@@ -239,8 +239,16 @@ fn the_longest_time_pauses_a_run_with_code_6() {
     );
     let run = place.call(&["run", "a.dot", "--max-time", "300ms"]).exits(6);
     assert_eq!(run.stdout, "paused: start\n");
-    assert!(run.stderr.contains("longer than its limit of 300ms"), "{}", run.stderr);
-    assert!(run.last_line().starts_with("resume with: orchestra resume "), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("longer than its limit of 300ms"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.last_line().starts_with("resume with: orchestra resume "),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

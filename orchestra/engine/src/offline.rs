@@ -114,7 +114,9 @@ impl PausedRun {
     /// No such question waits, it does not take the answer, or the run cannot be taken up or kept.
     pub async fn answer(self, gate: &str, answer: Answer) -> Result<RunResult, OfflineError> {
         self.only(|questions| {
-            let named = questions.iter().find(|(_, question)| question.id == gate || question.node == gate);
+            let named = questions
+                .iter()
+                .find(|(_, question)| question.id == gate || question.node == gate);
             let Some((id, question)) = named else {
                 let open = questions.iter().map(|(_, question)| question.node.clone());
                 return Err(AnswerError::NoQuestion {
@@ -154,10 +156,16 @@ impl PausedRun {
         let pipeline = pinned(&manifest.pipeline, &manifest.children, &self.transforms);
         let Some(pipeline) = pipeline else {
             let run = manifest.run.clone();
-            return Err(StartError::Changed(Box::new(Changed { run, difference: None })).into());
+            return Err(StartError::Changed(Box::new(Changed {
+                run,
+                difference: None,
+            }))
+            .into());
         };
         let engine = builder.build()?;
-        let resume = engine.resume_loaded(self.folder.path(), pipeline, ()).transforms(self.transforms);
+        let resume = engine
+            .resume_loaded(self.folder.path(), pipeline, ())
+            .transforms(self.transforms);
         let mut driver = resume.take_up().await?;
         let event = match event(&driver.machine.questions()) {
             Ok(event) => event,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, PauseCode, Question, RunEvent,
-    RunFolder, RunStatus,
+    Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, PauseCode, Question,
+    RunEvent, RunFolder, RunStatus,
 };
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -105,7 +105,10 @@ impl End {
 
 impl End {
     fn words(&self) -> String {
-        let reason = self.reason.as_deref().map(|reason| format!(": {}", one_line(reason)));
+        let reason = self
+            .reason
+            .as_deref()
+            .map(|reason| format!(": {}", one_line(reason)));
         format!("{}{}", verdict(self.status).1, reason.unwrap_or_default())
     }
 }
@@ -153,7 +156,8 @@ impl Attached<'_> {
     fn look(&mut self, show: bool, asker: &mut Asker) -> Result<bool, CliError> {
         let told = self.tail.read().map_err(|error| {
             let path = self.run.path().join("events.jsonl");
-            CliError::usage("store_io", format!("cannot read `{}`: {error}", path.display())).exit(Exit::RunFailed)
+            CliError::usage("store_io", format!("cannot read `{}`: {error}", path.display()))
+                .exit(Exit::RunFailed)
         })?;
         for told in &told {
             self.waiting.event(&told.event);
@@ -197,7 +201,9 @@ impl Attached<'_> {
             _ => None,
         };
         let path = self.run.checkpoint().ok().flatten();
-        let path = path.map(|checkpoint| checkpoint.completed_nodes).unwrap_or_default();
+        let path = path
+            .map(|checkpoint| checkpoint.completed_nodes)
+            .unwrap_or_default();
         if terminal.json {
             terminal.object(&json!({
                 "schema": "orchestra.result/1", "run": self.run.manifest().run, "status": end.status.word(),
@@ -209,7 +215,11 @@ impl Attached<'_> {
                 terminal.say(&format!("{}: {reason}", terminal.paint(Paint::Bad, "error")));
             }
             let (paint, word) = verdict(end.status);
-            terminal.result(&format!("{}: {}", terminal.paint_result(paint, word), path.join(" -> ")));
+            terminal.result(&format!(
+                "{}: {}",
+                terminal.paint_result(paint, word),
+                path.join(" -> ")
+            ));
         }
         if let Some(command) = resume {
             terminal.say(&resume_line(terminal, &command));
@@ -221,7 +231,8 @@ impl Attached<'_> {
         self.shown.progress().interject("detached; the run goes on");
         let command = self.runs.command("attach", self.run.path(), &[]);
         let command = self.terminal.paint(Paint::Bold, &command);
-        self.terminal.progress(&format!("follow it again with: {command}"));
+        self.terminal
+            .progress(&format!("follow it again with: {command}"));
     }
 }
 
@@ -270,7 +281,9 @@ impl Asker {
             Asking::Person(question, answering) => match answering.await {
                 Ok(answer) => {
                     let (folder, id) = (self.folder.clone(), named(question).to_owned());
-                    Asking::Answer(tokio::task::spawn_blocking(move || client(&folder)?.answer(id, answer)))
+                    Asking::Answer(tokio::task::spawn_blocking(move || {
+                        client(&folder)?.answer(id, answer)
+                    }))
                 }
                 Err(error) => {
                     self.say(&error.to_string());
@@ -293,7 +306,10 @@ impl Asker {
             question.timeout = Some(left);
         }
         let (console, asked) = (self.console.clone(), question.clone());
-        Asking::Person(Box::new(question), Box::pin(async move { console.ask(asked).await }))
+        Asking::Person(
+            Box::new(question),
+            Box::pin(async move { console.ask(asked).await }),
+        )
     }
 
     /// Withdraws a question that somebody else has answered, or that is not needed any more.
@@ -310,7 +326,9 @@ impl Asker {
     }
 
     fn say(&self, text: &str) {
-        self.shown.progress().interject(&format!("    {}", one_line(text)));
+        self.shown
+            .progress()
+            .interject(&format!("    {}", one_line(text)));
     }
 }
 

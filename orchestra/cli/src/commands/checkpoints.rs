@@ -32,12 +32,18 @@ struct Points {
     checkpoints: Vec<Point>,
 }
 
-pub(crate) fn checkpoints(args: &CheckpointsArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn checkpoints(
+    args: &CheckpointsArgs,
+    program: &str,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let run = RunFolder::open(&folder)?;
     let events = run.events(1)?.into_iter();
-    let events: Vec<RunEvent> = events.filter_map(|event| serde_json::from_value(event).ok()).collect();
+    let events: Vec<RunEvent> = events
+        .filter_map(|event| serde_json::from_value(event).ok())
+        .collect();
     let points = points(&events);
     if terminal.json {
         let content = &Points {
@@ -68,7 +74,10 @@ pub(crate) fn checkpoints(args: &CheckpointsArgs, program: &str, terminal: &Term
     let head = ["CHECKPOINT", "TIME (UTC)", "ENDED", "BRANCH", "OUTCOME", "NEXT"];
     terminal.result(&table(terminal, &head, rows.collect()));
     terminal.progress("");
-    terminal.progress(&format!("replay from one with: {}", terminal.paint(Paint::Bold, &replay)));
+    terminal.progress(&format!(
+        "replay from one with: {}",
+        terminal.paint(Paint::Bold, &replay)
+    ));
     Ok(Exit::Ok)
 }
 

@@ -58,11 +58,18 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
 }
 
 /// Runs in the folder that ended long ago, oldest first.
-fn ended(index: &SessionIndex, dir: &Path, older_than: Duration, paused: bool) -> Result<Vec<Stale>, CliError> {
+fn ended(
+    index: &SessionIndex,
+    dir: &Path,
+    older_than: Duration,
+    paused: bool,
+) -> Result<Vec<Stale>, CliError> {
     let dir = fs::canonicalize(dir).map_err(|error| unreadable(dir, &error))?;
     let mut sessions = index.list(&RunFilter::all())?;
     sessions.reverse();
-    let stale = sessions.into_iter().filter(|session| session.folder.parent() == Some(&*dir));
+    let stale = sessions
+        .into_iter()
+        .filter(|session| session.folder.parent() == Some(&*dir));
     let stale = stale.filter_map(|session| {
         let session = stands(session);
         let since = stopped(&session, paused)?;
@@ -96,7 +103,8 @@ fn left_over(dir: &Path, older_than: Duration) -> Result<Vec<Stale>, CliError> {
         };
         let age = found.modified().ok().and_then(|changed| changed.elapsed().ok());
         let old = age.is_some_and(|age| age >= older_than);
-        let unborn = RunId::new(&*name).is_ok() && !RunFolder::is_one(&folder) && is_plain(&folder.join(LOCK));
+        let unborn =
+            RunId::new(&*name).is_ok() && !RunFolder::is_one(&folder) && is_plain(&folder.join(LOCK));
         if !found.is_dir() || !(name.starts_with(REMOVING) || unborn && old) {
             continue;
         }

@@ -82,7 +82,12 @@ struct Told<'t> {
 }
 
 impl<'t> Told<'t> {
-    fn of(runs: Runs, name: &str, action: &'static str, terminal: &'t Terminal) -> Result<Told<'t>, CliError> {
+    fn of(
+        runs: Runs,
+        name: &str,
+        action: &'static str,
+        terminal: &'t Terminal,
+    ) -> Result<Told<'t>, CliError> {
         let run = RunFolder::open(runs.find(name)?)?;
         let owner = run.owner()?;
         Ok(Told {
@@ -108,9 +113,9 @@ impl<'t> Told<'t> {
                 ..fault
             };
             match (&error, &self.owner) {
-                (ControlError::Unanswered { .. }, Some(owner)) => fault
-                    .exit(Exit::RunFailed)
-                    .help(format!("it is owned by {owner}, which may hang: `resume --take-over` takes it away")),
+                (ControlError::Unanswered { .. }, Some(owner)) => fault.exit(Exit::RunFailed).help(format!(
+                    "it is owned by {owner}, which may hang: `resume --take-over` takes it away"
+                )),
                 (ControlError::Refused(_) | ControlError::NoRun { .. }, _) => fault,
                 _ => fault.exit(Exit::RunFailed),
             }
@@ -168,12 +173,14 @@ impl<'t> Told<'t> {
             return;
         };
         if let Some(command) = resume.filter(|_| paused) {
-            self.terminal.progress("nobody executes the run, so it stays paused");
+            self.terminal
+                .progress("nobody executes the run, so it stays paused");
             self.terminal.say(&resume_line(self.terminal, &command));
         } else if !self.terminal.json {
             let (paint, word) = verdict(result.status);
             let word = self.terminal.paint(paint, word);
-            self.terminal.progress(&format!("{word}: {}", result.path.join(" -> ")));
+            self.terminal
+                .progress(&format!("{word}: {}", result.path.join(" -> ")));
         }
     }
 
@@ -185,17 +192,28 @@ impl<'t> Told<'t> {
 
     /// Nobody can be asked to pause it.
     fn nobody(&self) -> CliError {
-        let status = self.run.checkpoint().ok().flatten().map(|checkpoint| checkpoint.status);
+        let status = self
+            .run
+            .checkpoint()
+            .ok()
+            .flatten()
+            .map(|checkpoint| checkpoint.status);
         let run = &self.run.manifest().run;
         let (message, help) = match status.as_deref() {
             Some(status @ ("success" | "fail" | "cancelled")) => {
                 (format!("run `{run}` has ended: {status}"), None)
             }
-            _ => (format!("no process executes run `{run}`, so it stands still already"), self.stopped().resume()),
+            _ => (
+                format!("no process executes run `{run}`, so it stands still already"),
+                self.stopped().resume(),
+            ),
         };
         let fault = CliError::usage("not_executed", message);
         match help {
-            Some(command) => fault.help(format!("go on with it: `{}`", self.terminal.paint(Paint::Bold, &command))),
+            Some(command) => fault.help(format!(
+                "go on with it: `{}`",
+                self.terminal.paint(Paint::Bold, &command)
+            )),
             None => fault,
         }
     }

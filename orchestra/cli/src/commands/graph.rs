@@ -114,7 +114,9 @@ impl Coloured {
             options.states.insert(node.id.to_string(), NodeState::Pending);
         }
         for row in &stages {
-            options.states.insert(row.node.clone(), state(row, session.status));
+            options
+                .states
+                .insert(row.node.clone(), state(row, session.status));
         }
         let taken = taken(&stages, &index.transitions(&name)?);
         Ok(Coloured {
@@ -130,9 +132,15 @@ impl Coloured {
             text.push('\n');
             for state in NodeState::ALL {
                 let nodes = self.graph.nodes.iter().map(|node| &*node.id);
-                let nodes: Vec<&str> = nodes.filter(|id| self.options.states.get(*id) == Some(&state)).collect();
+                let nodes: Vec<&str> = nodes
+                    .filter(|id| self.options.states.get(*id) == Some(&state))
+                    .collect();
                 if !nodes.is_empty() {
-                    let word = if state == NodeState::Pending { "not reached" } else { state.word() };
+                    let word = if state == NodeState::Pending {
+                        "not reached"
+                    } else {
+                        state.word()
+                    };
                     text.push_str(&format!("{word}: {}\n", nodes.join(", ")));
                 }
             }
@@ -142,7 +150,10 @@ impl Coloured {
 }
 
 fn state(row: &StageRow, run: SessionStatus) -> NodeState {
-    let goes_on = !matches!(run, SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled);
+    let goes_on = !matches!(
+        run,
+        SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
+    );
     match row.state {
         StageState::Completed => NodeState::Done,
         StageState::Failed if row.will_retry => NodeState::Retrying,
@@ -189,7 +200,10 @@ fn counted(graph: &Graph, taken: &Taken) -> Graph {
         let Some(count) = ends.and_then(|ends| taken.remove(&ends)) else {
             continue;
         };
-        let label = edge.attributes.filled(Known::Label).map(|label| format!("{label} "));
+        let label = edge
+            .attributes
+            .filled(Known::Label)
+            .map(|label| format!("{label} "));
         let span = edge.from_span;
         let label = Attribute {
             key: Key::Known(Known::Label),

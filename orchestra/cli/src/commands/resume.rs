@@ -23,10 +23,12 @@ pub(crate) fn resume(
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
-    go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| Begin::Resume {
-        folder: folder.clone(),
-        options,
-        take_over: args.take_over,
+    go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| {
+        Begin::Resume {
+            folder: folder.clone(),
+            options,
+            take_over: args.take_over,
+        }
     })
 }
 
@@ -38,11 +40,13 @@ pub(crate) fn replay(
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
-    go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| Begin::Replay {
-        folder: folder.clone(),
-        checkpoint: args.checkpoint.clone(),
-        run_dir: args.run_dir.clone(),
-        options,
+    go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| {
+        Begin::Replay {
+            folder: folder.clone(),
+            checkpoint: args.checkpoint.clone(),
+            run_dir: args.run_dir.clone(),
+            options,
+        }
     })
 }
 
@@ -112,7 +116,10 @@ impl<'p> BegunWith<'p> {
             ..*terminal
         };
         let pipeline = sound(&loaded, file, &loud);
-        Ok(pipeline.map(|pipeline| BegunWith { pipeline, entry: None }))
+        Ok(pipeline.map(|pipeline| BegunWith {
+            pipeline,
+            entry: None,
+        }))
     }
 }
 
@@ -139,7 +146,10 @@ fn script(run: &RunFolder) -> Result<Option<Script>, CliError> {
         return Ok(None);
     }
     let script = script.map(serde_json::from_value).transpose().map_err(|error| {
-        let message = format!("the script of the simulated run `{}` cannot be read: {error}", manifest.run);
+        let message = format!(
+            "the script of the simulated run `{}` cannot be read: {error}",
+            manifest.run
+        );
         CliError::usage("unreadable_script", message)
     })?;
     Ok(Some(script.unwrap_or_default()))

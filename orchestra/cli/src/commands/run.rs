@@ -96,8 +96,11 @@ fn micros(text: &str) -> Result<u64, CliError> {
     let sound = digits(whole) && digits(part) && part.len() <= 6 && !(whole.is_empty() && part.is_empty());
     let number = sound.then(|| format!("{whole}{part:0<6}").parse().ok()).flatten();
     number.ok_or_else(|| {
-        CliError::usage("cost", format!("`{}` is not a sum of US dollars", text.escape_debug()))
-            .help("write digits, with at most six behind a point: `2.50`")
+        CliError::usage(
+            "cost",
+            format!("`{}` is not a sum of US dollars", text.escape_debug()),
+        )
+        .help("write digits, with at most six behind a point: `2.50`")
     })
 }
 
@@ -154,7 +157,13 @@ mod tests {
 
     #[test]
     fn sums_of_money_are_exact() {
-        let sums = [("2.50", 2_500_000), ("0.000001", 1), (".5", 500_000), ("3", 3_000_000), ("1.", 1_000_000)];
+        let sums = [
+            ("2.50", 2_500_000),
+            ("0.000001", 1),
+            (".5", 500_000),
+            ("3", 3_000_000),
+            ("1.", 1_000_000),
+        ];
         for (text, sum) in sums {
             assert_eq!(micros(text).ok(), Some(sum), "{text}");
         }

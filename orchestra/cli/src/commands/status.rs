@@ -41,7 +41,13 @@ fn in_depth(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(
     let depth = Depth::of(runs, &folder)?;
     if terminal.json {
         let schema = SESSION;
-        terminal.result(&Written { schema, content: &depth }.line());
+        terminal.result(
+            &Written {
+                schema,
+                content: &depth,
+            }
+            .line(),
+        );
     } else {
         terminal.result(&depth.text(runs, all, terminal));
     }
@@ -70,7 +76,17 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
         terminal.progress(&format!("there are no runs in `{}`", runs.dir().display()));
         return Ok(());
     }
-    let head = ["RUN", "PIPELINE", "STATUS", "STARTED (UTC)", "TOOK", "STAGES", "CHECKPOINTS", "TOKENS", "COST"];
+    let head = [
+        "RUN",
+        "PIPELINE",
+        "STATUS",
+        "STARTED (UTC)",
+        "TOOK",
+        "STAGES",
+        "CHECKPOINTS",
+        "TOKENS",
+        "COST",
+    ];
     terminal.result(&table(terminal, &head, rows));
     Ok(())
 }
@@ -132,7 +148,9 @@ pub(crate) fn paint(status: SessionStatus) -> Paint {
 /// What was used of models, in words; nothing for nothing.
 pub(crate) fn used(usage: Usage) -> String {
     let parts = [
-        Some(tokens(usage)).filter(|text| !text.is_empty()).map(|text| format!("{text} tokens")),
+        Some(tokens(usage))
+            .filter(|text| !text.is_empty())
+            .map(|text| format!("{text} tokens")),
         Some(cost(usage)).filter(|text| !text.is_empty()),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")

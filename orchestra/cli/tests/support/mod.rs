@@ -84,7 +84,10 @@ impl Place {
     pub fn until(&self, what: &str, is: impl Fn(&Place) -> bool) {
         let begun = Instant::now();
         while !is(self) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "it never came to it: {what}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "it never came to it: {what}"
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -125,7 +128,10 @@ pub struct Started {
 impl Started {
     /// Starts a command with `--json`; gives its input too, where that is a pipe.
     pub fn of(mut command: Command) -> (Started, Option<ChildStdin>) {
-        let piped = command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let piped = command
+            .arg("--json")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = piped.spawn().expect("the program starts");
         let lines = BufReader::new(child.stdout.take().unwrap());
         let input = child.stdin.take();
@@ -275,7 +281,10 @@ pub const SLOW: &str = r#"digraph slow {
 
 /// Whether a process is there.
 pub fn lives(pid: &str) -> bool {
-    let asked = Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status();
+    let asked = Command::new("kill")
+        .args(["-0", pid])
+        .stderr(Stdio::null())
+        .status();
     asked.unwrap().success()
 }
 
