@@ -338,7 +338,7 @@ impl Driver {
     }
 
     /// Takes note of what happened; the machine is told once that is durable.
-    fn happened(&mut self, event: Event) {
+    pub(crate) fn happened(&mut self, event: Event) {
         let usage = match &event {
             Event::NodeFinished { id, .. } => self.run.take_usage(id),
             _ => None,
@@ -423,7 +423,7 @@ impl Driver {
     }
 
     /// Will stop the run where it is, so that it can go on from there.
-    fn pause(&mut self, event: Event) {
+    pub(crate) fn pause(&mut self, event: Event) {
         if !self.stopping && !self.machine.state().totals.finished {
             self.pausing.get_or_insert_with(|| Box::new(event));
         }
@@ -439,20 +439,26 @@ impl Driver {
         let Some(event) = self.pausing.take() else {
             return Ok(());
         };
-        let kept = match &self.keeping {
-            Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
-            None => None,
-        };
-        self.machine.observe(self.run.sink.wanted());
-        self.machine.on(*event, &mut self.effects);
-        // A question that is not open any more stops nothing.
-        if self.machine.state().totals.finished {
+        // What was on its way to the machine may have ended the run.
+        let ended = self.machine.state().totals.finished;
+        if !ended {
+            let kept = match &self.keeping {
+                Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
+                None => None,
+            };
+            self.machine.observe(self.run.sink.wanted());
+            self.machine.on(*event, &mut self.effects);
+            // A question that is not open any more stops nothing.
+            if !self.machine.state().totals.finished {
+                return Ok(());
+            }
             self.run.stop.pauses();
             self.kept = kept;
-            // What was about to begin is begun when the run goes on.
-            self.actions
-                .retain(|action| matches!(action, Action::Cancel(_) | Action::Restart(_)));
         }
+        // What was about to begin is begun when the run goes on.
+        self.actions.retain(|action| {
+            matches!(action, Action::Cancel(_) | Action::Restart(_) | Action::Finish(_))
+        });
         Ok(())
     }
 
@@ -537,6 +543,10 @@ impl Driver {
                         answer,
                     }),
                 },
+                None if script.hastens() => Some(Event::Answered {
+                    id: id.clone(),
+                    answer: Answer::timed_out(),
+                }),
                 None if question.timeout.is_some() => None,
                 None => Some(Event::Unanswerable {
                     id: id.clone(),

@@ -571,7 +571,8 @@ impl StartBuilder {
                 started: now,
                 seed,
                 simulated: settings.script.is_some(),
-                script: None,
+                // A script holds text, numbers and lists alone, which can always be written.
+                script: settings.script.as_deref().and_then(|script| serde_json::to_value(script).ok()),
                 engine: env!("CARGO_PKG_VERSION").to_owned(),
                 durability: settings.durability,
                 pipeline,

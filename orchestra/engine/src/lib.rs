@@ -23,6 +23,7 @@ mod interview;
 mod keeping;
 mod needs;
 mod needs_text;
+mod offline;
 mod pending;
 mod pinned;
 pub mod process;
@@ -74,6 +75,7 @@ pub use interview::{
 #[doc(hidden)]
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
+pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
     Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
