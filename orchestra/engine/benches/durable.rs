@@ -280,7 +280,7 @@ fn long_runs(place: &Path, wanted: &dyn Fn(&str) -> bool) {
             .collect();
         middle(&mut all)
     };
-    let mut resume = |checkpoint: bool| {
+    let resume = |checkpoint: bool| {
         let mut all: Vec<f64> = (0..11)
             .map(|_| {
                 if !checkpoint {

@@ -339,6 +339,10 @@ impl Driver {
             Event::NodeFinished { id, .. } => self.run.take_usage(id),
             _ => None,
         };
+        // Of what happens to a run that stops, only what it cost counts.
+        if self.kept.is_some() && !matches!(event, Event::Used { .. }) {
+            return;
+        }
         let elapsed = self.going();
         let Some(keeping) = &mut self.keeping else {
             self.machine.observe(self.run.sink.wanted());
@@ -441,6 +445,8 @@ impl Driver {
         if self.machine.state().totals.finished {
             self.run.stop.pauses();
             self.kept = kept;
+            // What was about to begin is begun when the run goes on.
+            self.actions.retain(|action| matches!(action, Action::Cancel(_)));
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ use crate::builtin::simulate::Script;
 use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
+use crate::control::attend;
 use crate::driver::{Driver, Limits};
 use crate::error::{BuildError, StartError};
 use crate::event::RunEvent;
@@ -582,6 +583,7 @@ impl StartBuilder {
         let mut driver = Driver::new(run.clone(), machine, self.limits);
         driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
+        attend(&run);
         Ok(RunHandle::new(run, task))
     }
 }

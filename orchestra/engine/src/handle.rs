@@ -202,6 +202,12 @@ impl Canceller {
     }
 }
 
+impl Canceller {
+    pub(crate) fn of(run: Arc<Run>) -> Canceller {
+        Canceller { run }
+    }
+}
+
 impl fmt::Debug for Canceller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Canceller")

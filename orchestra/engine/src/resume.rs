@@ -12,6 +12,7 @@ use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
+use crate::control::attend;
 use crate::driver::{Driver, Limits};
 use crate::engine::Settings;
 use crate::error::{Changed, Over, StartError};
@@ -171,6 +172,7 @@ impl ResumeBuilder {
         let (run, before) = (driver.run.clone(), driver.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
+        attend(&run);
         Ok(RunHandle::new(run, task).going_on(before))
     }
 }

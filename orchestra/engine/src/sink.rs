@@ -236,6 +236,11 @@ impl Sink {
         inner.subscribers.clear();
     }
 
+    /// Whether nothing will be told any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Whether every callback has seen every event.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.lock();

@@ -269,6 +269,18 @@ impl Database {
     }
 }
 
+impl Drop for Database {
+    /// The last one out folds the log into the file and removes it. Nobody may replace the file meanwhile, or the log of the
+    /// new one would go.
+    fn drop(&mut self) {
+        if let (Some(open), Place::File { gate, .. }) = (self.open.take(), &mut self.place) {
+            let inside = gate.pass(Pass::Shared, Instant::now() + Duration::from_secs(1));
+            drop(open);
+            drop(inside);
+        }
+    }
+}
+
 fn transaction<T>(
     connection: &Connection,
     access: Access,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use orchestra_engine::{EventKind, NodeName, RunEvent, RunId, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{
+    EventKind, NodeName, ReplayedFrom, RunEvent, RunId, TestedCondition, Timestamp, Usage,
+};
 use serde_json::Value;
 
-use crate::rows::{ReplayedFrom, Session, SessionStatus, StageState};
+use crate::rows::{Session, SessionStatus, StageState};
 
 /// What an event adds to the lists of a run.
 pub(crate) enum Change<'e> {
@@ -66,14 +68,6 @@ impl Session {
             Value::Null => &manifest["file"],
             file => file,
         };
-        let replayed_from = match &manifest["replayed_from"] {
-            Value::String(run) => Some((run, &Value::Null)),
-            Value::Object(from) => match (from.get("run"), from.get("checkpoint")) {
-                (Some(Value::String(run)), checkpoint) => Some((run, checkpoint.unwrap_or(&Value::Null))),
-                _ => None,
-            },
-            _ => None,
-        };
         Session {
             run,
             name: text(&manifest["name"]),
@@ -91,10 +85,7 @@ impl Session {
             epoch: 0,
             checkpoints: 0,
             checkpoint: None,
-            replayed_from: replayed_from.map(|(run, checkpoint)| ReplayedFrom {
-                run: run.clone(),
-                checkpoint: checkpoint.as_str().map(str::to_owned),
-            }),
+            replayed_from: serde_json::from_value(manifest["replayed_from"].clone()).ok(),
             restarts: 0,
             stages: 0,
             failures: 0,
@@ -133,7 +124,7 @@ impl Session {
                 if let (None, Some(run)) = (&self.replayed_from, replayed_from) {
                     self.replayed_from = Some(ReplayedFrom {
                         run: run.clone(),
-                        checkpoint: Some(checkpoint.clone()),
+                        checkpoint: checkpoint.clone(),
                     });
                 }
                 Some(Change::AllStopped)

@@ -17,6 +17,5 @@ mod tables;
 pub use error::SessionError;
 pub use index::SessionIndex;
 pub use rows::{
-    NodeTotals, ReplayedFrom, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow,
-    TransitionRow,
+    NodeTotals, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };

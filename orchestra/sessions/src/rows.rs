@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orchestra_engine::{RunId, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
 use serde::{Serialize, Serializer};
 
 /// How a run stands, as its events say.
@@ -158,22 +158,6 @@ impl Session {
         }
         self
     }
-}
-
-/// Where a replay began.
-///
-/// ```
-/// use orchestra_sessions::ReplayedFrom;
-/// let from = ReplayedFrom { run: "nightly".to_owned(), checkpoint: Some("cp_000012".to_owned()) };
-/// assert_eq!(serde_json::to_string(&from)?, r#"{"run":"nightly","checkpoint":"cp_000012"}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReplayedFrom {
-    /// The run.
-    pub run: String,
-    /// Its checkpoint.
-    pub checkpoint: Option<String>,
 }
 
 /// How an attempt at a stage stands.

@@ -2,12 +2,12 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, named_params, params};
 
-use orchestra_engine::{RunId, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{ReplayedFrom, RunId, TestedCondition, Timestamp, Usage};
 
 use crate::database::Fault;
 use crate::fold::{Change, Ended};
 use crate::folders::{Cursor, Found};
-use crate::rows::{ReplayedFrom, Session, SessionStatus, StageState};
+use crate::rows::{Session, SessionStatus, StageState};
 
 /// Raised whenever the tables or the fold change; a database of another version is made anew.
 pub(crate) const VERSION: i64 = 1;
@@ -140,9 +140,9 @@ pub(crate) fn session(row: &Row<'_>) -> rusqlite::Result<(Session, bool)> {
         epoch: next.count()?,
         checkpoints: next.count()?,
         checkpoint: next.next()?,
-        replayed_from: match (next.next::<Option<String>>()?, next.next()?) {
-            (Some(run), checkpoint) => Some(ReplayedFrom { run, checkpoint }),
-            (None, _) => None,
+        replayed_from: match (next.next()?, next.next()?) {
+            (Some(run), Some(checkpoint)) => Some(ReplayedFrom { run, checkpoint }),
+            _ => None,
         },
         restarts: next.count()?,
         stages: next.count()?,
@@ -224,7 +224,7 @@ pub(crate) fn save(
             ":checkpoints": int(session.checkpoints),
             ":checkpoint": session.checkpoint,
             ":replayed_run": replayed.map(|from| &from.run),
-            ":replayed_checkpoint": replayed.and_then(|from| from.checkpoint.as_ref()),
+            ":replayed_checkpoint": replayed.map(|from| &from.checkpoint),
             ":restarts": int(session.restarts),
             ":stages": int(session.stages),
             ":failures": int(session.failures),

@@ -4,11 +4,15 @@
 mod support;
 
 use std::fs;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-use orchestra_engine::{Disk, Engine, EventKind, PauseCode, RunFailure, RunId, Status, Timestamp, Usage};
+use orchestra_engine::{
+    Answer, CallbackInterviewer, Disk, Engine, EventKind, PauseCode, ReplayedFrom, RunFailure, RunId, Status,
+    Timestamp, Usage,
+};
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
-use orchestra_sessions::{ReplayedFrom, RunFilter, SessionError, SessionIndex, SessionStatus, StageState};
+use orchestra_sessions::{RunFilter, SessionError, SessionIndex, SessionStatus, StageState};
 use serde_json::json;
 use support::*;
 
@@ -166,7 +170,7 @@ fn a_run_is_listed_from_the_moment_it_is_accepted() {
     assert_eq!(session.started, Some(Timestamp::from_millis(START)));
     let from = ReplayedFrom {
         run: "weekly".to_owned(),
-        checkpoint: Some("cp_000012".to_owned()),
+        checkpoint: "cp_000012".to_owned(),
     };
     assert_eq!(session.replayed_from, Some(from));
     assert_eq!(session.owner_is_gone().status, SessionStatus::Interrupted);
@@ -535,4 +539,41 @@ fn rows_are_written_for_machines_in_the_words_of_events() {
         (&stage["state"], &stage["duration_ms"]),
         (&json!("completed"), &json!(1.234))
     );
+}
+
+#[tokio::test]
+async fn other_processes_see_at_which_stage_a_run_is_that_waits() {
+    let place = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(place.path()).unwrap();
+    let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label="[Y] Yes"] }"#;
+    let (asks, asked) = tokio::sync::oneshot::channel();
+    let asks = Mutex::new(Some(asks));
+    let waits = CallbackInterviewer::new(move |_| {
+        let _ = asks.lock().unwrap().take().map(|asks| asks.send(()));
+        std::future::pending::<Result<Answer, _>>()
+    });
+    let engine = Engine::builder()
+        .runs_dir(place.path())
+        .interviewer(waits)
+        .build()
+        .unwrap();
+    let run = engine
+        .start_loaded(pipeline(text), ())
+        .run_id("nightly")
+        .await
+        .unwrap();
+    asked.await.unwrap();
+    let at = || {
+        let stages = index.stages("nightly").unwrap();
+        stages.last().map(|stage| (stage.node.clone(), stage.state))
+    };
+    // The question is asked before the run has come to its wait.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while at().is_none() && Instant::now() < deadline {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(at(), Some(("ask".to_owned(), StageState::Running)));
+    run.cancel("seen");
+    run.wait().await.unwrap();
+    assert_eq!(at(), Some(("ask".to_owned(), StageState::Cancelled)));
 }

@@ -29,7 +29,7 @@ const MAX_REPLY: u64 = 16 << 20;
 /// the threads of an asynchronous runtime.
 ///
 /// ```
-/// use orchestra_engine::{Answer, ControlClient, Engine, Mailbox};
+/// use orchestra_engine::{Answer, ControlClient, Engine};
 /// # use orchestra_graph::{Source, load};
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,8 +38,6 @@ const MAX_REPLY: u64 = 16 << 20;
 /// # let text = "digraph { start -> approve; approve [shape=hexagon]; approve -> exit [label=Yes] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let run = Engine::builder().build()?.start_loaded(pipeline, ()).run_dir(&folder).await?;
-/// let canceller = run.canceller();
-/// tokio::spawn(Mailbox::new(&folder).serve(move || Some(canceller.clone())));
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 ///
 /// // In another process:

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use orchestra_core::AnsweredBy;
 
+use super::attendant::LOOK;
 use super::{
     AnyFile, ControlRefusal, ControlReply, ControlRequest, Controlled, INBOX, REPLY, REQUEST, Replied,
     ReplyFile, RequestFile, SCHEMA, Sender, id_of, read_plain,
@@ -16,8 +17,6 @@ use super::{
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::store::{StoreError, replace};
 
-/// How often a run looks for requests.
-const LOOK: Duration = Duration::from_millis(200);
 /// How often the folder is listed after its time changed: two changes within a tick of the file system's clock, of up to
 /// two seconds, look like one.
 const LISTS: u32 = 16;
@@ -155,15 +154,8 @@ impl Mailbox {
         }
     }
 
-    /// Attends to a run until it has ended, which `run` says by `None`; what is asked then is refused.
-    pub async fn serve<C: Controlled + Send>(mut self, mut run: impl FnMut() -> Option<C> + Send) {
-        loop {
-            match run() {
-                Some(run) => self.attend(&run),
-                None => break,
-            }
-            self.clock.sleep(LOOK).await;
-        }
+    /// Refuses what is still asked of a run that has ended.
+    pub fn refuse_rest(&mut self) {
         for asked in self.poll() {
             let refusal = ControlRefusal::new("run_ended", "the run has ended");
             self.reply_or_log(&asked.id, Err(refusal));

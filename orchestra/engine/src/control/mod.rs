@@ -4,6 +4,7 @@
 //! the reply. Who may write there may ask. A request is taken by removing it, so it is either obeyed once or, when its
 //! sender has waited long enough and removes it first, never.
 
+mod attendant;
 mod client;
 mod mailbox;
 
@@ -13,6 +14,7 @@ use std::path::Path;
 use orchestra_core::{Answer, Question};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use attendant::attend;
 pub use client::{ControlClient, ControlError};
 pub use mailbox::{Mailbox, Request};
 

@@ -96,7 +96,7 @@ impl Journal {
         let failed = |error| StoreError::io("open", path, error);
         let file = files.open(path, Access::Change).map_err(failed)?;
         let from = from.unwrap_or_default();
-        let scan = scan_behind(&file, from)?;
+        let scan = scan(&file, from, u64::MAX)?;
         let mut length = file.length().map_err(failed)?;
         if scan.torn.is_some() {
             length = scan.end.offset;
@@ -332,13 +332,9 @@ pub(super) fn forget(bytes: &mut Vec<u8>) {
     bytes.shrink_to(KEEP);
 }
 
-/// Reads a journal behind a position, or from its beginning. Its owner may be writing meanwhile.
-pub(crate) fn read(files: &dyn FileSystem, path: &Path, from: Option<Position>) -> Result<Scan, StoreError> {
-    read_first(files, path, from, u64::MAX)
-}
-
-/// Reads no more than the first records of a journal: those are sound, even if it is damaged behind them.
-pub(crate) fn read_first(
+/// Reads a journal behind a position, or from its beginning, but not more than its first records: those are sound, even
+/// if it is damaged behind them. Its owner may be writing meanwhile.
+pub(crate) fn read(
     files: &dyn FileSystem,
     path: &Path,
     from: Option<Position>,
@@ -349,7 +345,7 @@ pub(crate) fn read_first(
         let file = files
             .open(path, Access::Read)
             .map_err(|error| StoreError::io("open", path, error))?;
-        match scan_some(&file, from.unwrap_or_default(), records) {
+        match scan(&file, from.unwrap_or_default(), records) {
             // What was read in the middle of a write looks otherwise a moment later.
             Err(StoreError::Damaged { .. }) if reads < READS => reads += 1,
             scanned => return scanned,
@@ -390,11 +386,7 @@ pub(crate) fn has(files: &dyn FileSystem, path: &Path, position: Position) -> Re
     }
 }
 
-fn scan_behind(file: &OpenFile, from: Position) -> Result<Scan, StoreError> {
-    scan_some(file, from, u64::MAX)
-}
-
-fn scan_some(file: &OpenFile, from: Position, records: u64) -> Result<Scan, StoreError> {
+fn scan(file: &OpenFile, from: Position, records: u64) -> Result<Scan, StoreError> {
     let bytes = file
         .read_from(from.offset, u64::MAX)
         .map_err(|error| StoreError::io("read", file.path(), error))?;

@@ -189,8 +189,8 @@ fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
         let bytes = file.read_from(start, length - start)?;
         let mut end = bytes.len();
         // Lines that are none, such as of zeros, are no events either.
-        while let Some(line_end) = bytes.get(..end).and_then(|bytes| last_newline(bytes)) {
-            let line_start = bytes.get(..line_end).and_then(|bytes| last_newline(bytes));
+        while let Some(line_end) = bytes.get(..end).and_then(last_newline) {
+            let line_start = bytes.get(..line_end).and_then(last_newline);
             let Some(line_start) = line_start.map_or((start == 0).then_some(0), |at| Some(at + 1)) else {
                 break;
             };

@@ -4,18 +4,12 @@ mod checkpoint;
 mod commit;
 mod commit_log;
 mod error;
-#[allow(dead_code)]
 mod files;
-#[allow(dead_code)]
 mod folder;
-#[allow(dead_code)]
 mod journal;
-#[allow(dead_code)]
 mod line;
 mod lines;
-#[allow(dead_code)]
 mod manifest;
-#[allow(dead_code)]
 mod owner;
 mod plain;
 mod sealed;
@@ -36,13 +30,9 @@ pub(crate) use checkpoint::{checkpoint_name, checkpoint_number};
 pub use error::StoreError;
 pub(crate) use files::system;
 pub use files::{Access, FileSystem, OpenFile, SystemFiles};
-#[allow(unused_imports)]
 pub(crate) use folder::{FolderStore, Opened, StoreOptions};
 pub(crate) use journal::Journal;
-#[allow(unused_imports)]
-pub(crate) use journal::{read, read_first};
-#[allow(unused_imports)]
-pub(crate) use line::{AROUND, Position, Scan, Torn, scan};
+pub(crate) use line::{AROUND, Position, scan};
 pub use manifest::{Manifest, PinnedPipeline, ReplayedFrom};
 pub(crate) use manifest::{PROTOCOL, SCHEMA};
 pub use owner::Owner;
@@ -86,7 +76,6 @@ pub enum Durability {
 }
 
 /// Keeps one run (Attractor 5.6, rule D2). Calls come one at a time from the run, and from its stages.
-#[allow(dead_code)]
 pub(crate) trait RunStore: Send + Sync + 'static {
     /// The folder of the run.
     fn folder(&self) -> &Path;
@@ -161,7 +150,6 @@ pub(crate) trait RunStore: Send + Sync + 'static {
 }
 
 /// What came of the wish that records be durable.
-#[allow(dead_code)]
 pub(crate) enum Synced {
     /// They are.
     Done,

@@ -136,7 +136,7 @@ impl RunFolder {
     /// The first records of the journal, as they are written: sound even where the journal is damaged behind them.
     pub(crate) fn scan(&self, records: u64) -> Result<Scan, StoreError> {
         let path = self.path.join(JOURNAL);
-        match journal::read_first(&*self.files, &path, None, records) {
+        match journal::read(&*self.files, &path, None, records) {
             Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Scan::default()),
             scan => scan,
         }

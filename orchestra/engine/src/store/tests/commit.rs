@@ -77,7 +77,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_run_alone_waits_for_its_own_disk_and_needs_no_log() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let files = Arc::new(Failing::default());
     let store = start(&files, place.path(), "one");
     files.set(0, 0, 0);
@@ -92,7 +92,7 @@ fn a_run_alone_waits_for_its_own_disk_and_needs_no_log() {
 #[test]
 fn many_runs_share_their_syncs() {
     const RUNS: usize = 100;
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, place.path(), RUNS);
     for store in &stores {
@@ -151,7 +151,7 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
     const RUNS: usize = 6;
     for seed in 0..60 {
         let mut chance = Chance(seed);
-        let place = tempfile::tempdir().unwrap();
+        let place = super::tempdir();
         let (runs, after) = (place.path().join("runs"), place.path().join("after"));
         let files = Arc::new(Failing::default());
         let stores = start_all(&files, &runs, RUNS);
@@ -176,10 +176,9 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
         for number in 0..RUNS {
             lose(&after.join(format!("run-{number}/journal.jsonl")), &mut chance);
         }
-        for number in 0..RUNS {
+        for (number, (least, most)) in committed.into_iter().zip(written).enumerate() {
             let opened = open(&after.join(format!("run-{number}")));
             let known = count(&opened);
-            let (least, most) = (committed[number], written[number]);
             assert!(
                 (least..=most).contains(&known),
                 "seed {seed}: {least} <= {known} <= {most}"
@@ -188,16 +187,16 @@ fn what_was_committed_together_is_there_after_a_loss_of_power() {
             opened.store.close().unwrap();
         }
         assert!(logs(&after).is_empty(), "seed {seed}");
-        for number in 0..RUNS {
+        for (number, least) in committed.into_iter().enumerate() {
             let opened = open(&after.join(format!("run-{number}")));
-            assert!(opened.repaired.is_empty() && count(&opened) > committed[number]);
+            assert!(opened.repaired.is_empty() && count(&opened) > least);
         }
     }
 }
 
 #[test]
 fn what_was_brought_back_is_said() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let (runs, after) = (place.path().join("runs"), place.path().join("after"));
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, 2);
@@ -216,7 +215,7 @@ fn what_was_brought_back_is_said() {
 
 #[test]
 fn lines_of_another_run_of_the_name_or_of_an_owner_that_was_followed_are_not_brought_back() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let (other, runs, after) = (
         place.path().join("other"),
         place.path().join("runs"),
@@ -269,7 +268,7 @@ fn lines_of_another_run_of_the_name_or_of_an_owner_that_was_followed_are_not_bro
 
 #[test]
 fn a_log_that_is_damaged_gives_back_all_that_can_be_read() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let (runs, after) = (place.path().join("runs"), place.path().join("after"));
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, 3);
@@ -310,7 +309,7 @@ fn a_log_that_is_damaged_gives_back_all_that_can_be_read() {
 
 #[test]
 fn a_log_of_a_living_process_is_left_alone() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, place.path(), 3);
     stores[0].append(&record(0)).unwrap();
@@ -328,7 +327,7 @@ fn a_log_of_a_living_process_is_left_alone() {
 fn a_log_that_cannot_be_written_costs_time_but_no_record() {
     let mut failures = 0;
     for (call, lasting) in (1..12).flat_map(|call| [(call, false), (call, true)]) {
-        let place = tempfile::tempdir().unwrap();
+        let place = super::tempdir();
         let files = Arc::new(Failing::default());
         let stores = start_all(&files, place.path(), 3);
         files.set_only(".commits", call, if lasting { usize::MAX } else { call }, ENOSPC);
@@ -353,7 +352,7 @@ fn a_log_that_cannot_be_written_costs_time_but_no_record() {
 
 #[test]
 fn a_journal_that_cannot_be_synced_ends_its_run_but_no_other() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let files = Arc::new(Failing::default());
     let (inside, outside) = (place.path().join("runs"), place.path().join("elsewhere"));
     let neighbour = start(&files, &inside, "one");
@@ -373,7 +372,7 @@ fn a_journal_that_cannot_be_synced_ends_its_run_but_no_other() {
 #[test]
 fn a_log_that_has_grown_is_given_up_and_nothing_is_lost_on_the_way() {
     const RUNS: usize = 3;
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let (runs, after) = (place.path().join("runs"), place.path().join("after"));
     let files = Arc::new(Failing::default());
     let stores = start_all(&files, &runs, RUNS);
@@ -406,7 +405,7 @@ fn a_log_that_has_grown_is_given_up_and_nothing_is_lost_on_the_way() {
 
 #[test]
 fn a_store_that_is_dropped_keeps_what_it_committed() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let files = Arc::new(Failing::default());
     let mut stores = start_all(&files, place.path(), 2);
     let store = stores.remove(0);

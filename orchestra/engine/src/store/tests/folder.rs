@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::{
     Chance, EIO, ENOSPC, EROFS, Failing, checkpoint, commit, contents, create, edit, edits, event, manifest,
-    open, options, record,
+    open, options, put, record,
 };
 use crate::store::{
     Durability, FolderStore, Opened, Position, RunFolder, RunStore, StageFile, StoreError, system,
 };
 
 fn place() -> (tempfile::TempDir, PathBuf) {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let folder = place.path().join("run");
     (place, folder)
 }
@@ -125,7 +125,7 @@ fn a_checkpoint_cut_at_any_length_is_passed_over_and_that_is_said() {
     let path = folder.join("checkpoint.json");
     let whole = fs::read(&path).unwrap();
     for length in 0..whole.len() {
-        fs::write(&path, &whole[..length]).unwrap();
+        put(&path, &whole[..length]);
         let opened = open(&folder).unwrap();
         assert!(opened.checkpoint.is_none());
         assert_eq!((known(&opened), opened.records.len()), (6, 6), "length {length}");
@@ -151,7 +151,7 @@ fn no_bit_of_a_checkpoint_can_be_changed_unseen() {
     for bit in 0..whole.len() * 8 {
         let mut changed = whole.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        fs::write(&path, &changed).unwrap();
+        put(&path, &changed);
         let opened = open(&folder).unwrap();
         assert!(opened.checkpoint.is_none(), "bit {bit}");
         assert_eq!((known(&opened), opened.repaired.len()), (4, 1), "bit {bit}");
@@ -171,12 +171,12 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
     for seed in 0..edits() {
         let mut chance = Chance(seed);
         for (name, whole) in files.iter().zip(&whole) {
-            fs::write(folder.join(name), whole).unwrap();
+            put(&folder.join(name), whole);
         }
         let at = chance.below(files.len());
         let mut changed = whole[at].clone();
         edit(&mut changed, &mut chance);
-        fs::write(folder.join(files[at]), &changed).unwrap();
+        put(&folder.join(files[at]), &changed);
         match FolderStore::open(disk.clone(), &folder, options(Durability::Full), false) {
             Ok(opened) => {
                 let known = known(&opened);
@@ -210,7 +210,7 @@ fn a_checkpoint_that_does_not_fit_the_journal_is_passed_over_only_if_the_journal
     let whole = fs::read(&path).unwrap();
     let line = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     // Shorter than the checkpoint says.
-    fs::write(&path, &whole[..line]).unwrap();
+    put(&path, &whole[..line]);
     let opened = open(&folder).unwrap();
     assert_eq!((known(&opened), opened.checkpoint.is_none()), (1, true));
     let said = opened.repaired.concat();
@@ -234,7 +234,7 @@ fn a_checkpoint_that_does_not_fit_the_journal_is_passed_over_only_if_the_journal
     let mut changed = whole.clone();
     changed[line * 2] ^= 1;
     changed.truncate(whole.len() / 2 - 20);
-    fs::write(&path, &changed).unwrap();
+    put(&path, &changed);
     assert_eq!(failed(open(&folder)).code(), "store_damaged");
 }
 
@@ -252,7 +252,7 @@ fn a_form_that_is_not_known_is_refused_by_its_name() {
         assert_eq!(error.code(), "store_version");
         let said = format!("has the form `orchestra.{key}/2`, and this version reads `orchestra.{key}/1`");
         assert!(error.to_string().contains(&said), "{error}");
-        fs::write(&path, whole).unwrap();
+        put(&path, whole.as_bytes());
     }
     let path = folder.join("manifest.json");
     let whole = fs::read_to_string(&path).unwrap();
@@ -297,7 +297,7 @@ fn an_event_that_was_not_written_to_its_end_is_cut_off() {
         .map(|at| at + 1)
         .collect();
     for length in (whole.len() - 300..=whole.len()).chain([0, 1, 50]) {
-        fs::write(&path, &whole[..length]).unwrap();
+        put(&path, &whole[..length]);
         let lines = ends.iter().filter(|end| **end <= length).count();
         let torn = length - lines.checked_sub(1).map_or(0, |last| ends[last]);
         assert_eq!(RunFolder::open(&folder).unwrap().events(1).unwrap().len(), lines);

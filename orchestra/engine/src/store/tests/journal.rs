@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Chance, EIO, ENOSPC, EROFS, Failing, edit, edits, record};
+use super::{Chance, EIO, ENOSPC, EROFS, Failing, edit, edits, put, record};
 use crate::store::files::{FileSystem, system};
-use crate::store::journal::{Journal, has, read, read_first};
+use crate::store::journal::{self, Journal, has};
 use crate::store::line::{Position, Scan};
 use crate::store::{Durability, StoreError};
 
@@ -26,12 +26,16 @@ fn closed(path: &Path, records: u64) -> (Vec<u8>, Vec<Position>) {
     (fs::read(path).unwrap(), positions)
 }
 
+fn read(files: &dyn FileSystem, path: &Path, from: Option<Position>) -> Result<Scan, StoreError> {
+    journal::read(files, path, from, u64::MAX)
+}
+
 fn open(path: &Path) -> Result<(Journal, Scan), StoreError> {
     Journal::open(system(), path, Durability::Full, None)
 }
 
 fn place() -> (tempfile::TempDir, PathBuf) {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let path = place.path().join("journal.jsonl");
     (place, path)
 }
@@ -76,7 +80,7 @@ fn a_journal_is_read_from_any_position_and_goes_on_behind_its_last_record() {
         let scan = read(&*system(), &path, Some(*from)).unwrap();
         assert_eq!((scan.len(), scan.end), (20 - at, positions[20]));
         assert_prefix(&scan, at as u64);
-        let first = read_first(&*system(), &path, None, at as u64).unwrap();
+        let first = journal::read(&*system(), &path, None, at as u64).unwrap();
         assert_eq!((first.len(), first.end), (at, *from));
     }
     let (journal, scan) = Journal::open(system(), &path, Durability::Full, Some(positions[7])).unwrap();
@@ -129,7 +133,7 @@ fn a_journal_cut_at_any_length_gives_its_whole_records_and_says_what_was_cut() {
         for length in 0..bytes.len() {
             let mut cut = bytes[..length].to_vec();
             cut.resize(length + reserved, 0);
-            fs::write(&path, &cut).unwrap();
+            put(&path, &cut);
             let whole = positions
                 .iter()
                 .filter(|at| 0 < at.offset && at.offset <= length as u64)
@@ -164,7 +168,7 @@ fn no_bit_of_a_journal_can_be_changed_unseen() {
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        fs::write(&path, &changed).unwrap();
+        put(&path, &changed);
         let line = positions
             .iter()
             .filter(|at| at.offset as usize <= bit / 8)
@@ -198,7 +202,7 @@ fn no_random_edit_of_a_journal_is_taken_for_the_truth() {
         for _ in 0..=chance.below(2) {
             edit(&mut changed, &mut chance);
         }
-        fs::write(&path, &changed).unwrap();
+        put(&path, &changed);
         match read_scan(&path) {
             Ok(scan) => {
                 assert_prefix(&scan, 0);
@@ -256,7 +260,7 @@ fn a_loss_of_power_costs_no_synced_record_whatever_sectors_it_left_out() {
                 bytes[from..(sector + 1) * 512].fill(0);
             }
         }
-        fs::write(&path, &bytes).unwrap();
+        put(&path, &bytes);
         let (_, scan) = open(&path).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(scan.len() as u64 >= synced, "seed {seed}");
         assert_prefix(&scan, 0);
@@ -272,7 +276,7 @@ fn a_sector_of_synced_records_that_is_lost_is_damage() {
     for sector in 0..bytes.len() / 512 - 1 {
         let mut changed = bytes.clone();
         changed[sector * 512..(sector + 1) * 512].fill(0);
-        fs::write(&path, &changed).unwrap();
+        put(&path, &changed);
         let error = read(&*system(), &path, None).unwrap_err();
         assert_eq!(error.code(), "store_damaged", "sector {sector}");
     }
@@ -284,7 +288,7 @@ fn the_message_of_a_damaged_journal_says_where_and_how_to_mend_it() {
     let (mut bytes, positions) = closed(&path, 5);
     let at = positions[3].offset as usize + 90;
     bytes[at] = b'?';
-    fs::write(&path, &bytes).unwrap();
+    put(&path, &bytes);
     let message = read(&*system(), &path, None).unwrap_err().to_string();
     for part in [
         &format!(
@@ -296,7 +300,7 @@ fn the_message_of_a_damaged_journal_says_where_and_how_to_mend_it() {
         assert!(message.contains(part), "{message}");
     }
     // And what comes before can be read.
-    assert_eq!(read_first(&*system(), &path, None, 3).unwrap().len(), 3);
+    assert_eq!(journal::read(&*system(), &path, None, 3).unwrap().len(), 3);
 }
 
 #[test]

@@ -110,6 +110,19 @@ pub(super) fn open(folder: &Path) -> Result<Opened, StoreError> {
     FolderStore::open(system(), folder, options(Durability::Full), false)
 }
 
+/// A folder in memory where the system has one: none of these tests takes the power away, and all write much.
+pub(super) fn tempdir() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
+    made.unwrap()
+}
+
+/// Writes a file anew. One that is cut and written again would be sent to the disk at once, and there are many.
+pub(super) fn put(path: &Path, bytes: &[u8]) {
+    let _ = std::fs::remove_file(path);
+    std::fs::write(path, bytes).unwrap();
+}
+
 /// Makes durable what is written, whoever does it.
 pub(super) fn commit(store: &FolderStore) -> Result<(), StoreError> {
     match store.sync()? {

@@ -22,7 +22,7 @@ fn refusal(opened: Result<Opened, StoreError>) -> StoreError {
 
 #[test]
 fn a_run_has_one_owner_who_is_named_to_all_others() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let folder = place.path().join("run");
     let store = create(&folder);
     let error = refusal(open(&folder));
@@ -43,7 +43,7 @@ fn a_run_has_one_owner_who_is_named_to_all_others() {
 
 #[test]
 fn the_epoch_rises_with_each_owner_even_if_the_lock_file_was_lost() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let folder = place.path().join("run");
     drop(create(&folder));
     for epoch in 2..5 {
@@ -62,7 +62,7 @@ fn the_epoch_rises_with_each_owner_even_if_the_lock_file_was_lost() {
 #[cfg(unix)]
 #[test]
 fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let folder = place.path().join("run");
     let old = create(&folder);
     old.stage("build".into(), 1).unwrap();
@@ -103,7 +103,7 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
 fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_counted() {
     let mut calls = 0;
     for call in 1.. {
-        let place = tempfile::tempdir().unwrap();
+        let place = super::tempdir();
         let folder = place.path().join("run");
         let failing = Arc::new(Failing::default());
         drop(create(&folder));
@@ -134,7 +134,7 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
             calls = call;
             break;
         };
-        let failed = failed.map_or_else(|| commit(&old.store).unwrap_err(), |failed| failed);
+        let failed = failed.unwrap_or_else(|| commit(&old.store).unwrap_err());
         assert_eq!(failed.code(), "store_ownership_lost", "call {call}");
         let known = opened.records.from.records + opened.records.len() as u64;
         assert!(known >= counted, "call {call}: {known} of {counted}");
@@ -148,7 +148,7 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
 #[test]
 fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
     for call in 1.. {
-        let place = tempfile::tempdir().unwrap();
+        let place = super::tempdir();
         let folder = place.path().join("run");
         let old = create(&folder);
         old.append(&record(0)).unwrap();
@@ -186,7 +186,7 @@ const RACERS: usize = 8;
 
 #[test]
 fn of_eight_processes_that_open_a_run_one_gets_it_and_the_others_name_it() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     for round in 0..ROUNDS {
         drop(create(&place.path().join(round.to_string())));
     }

@@ -20,7 +20,7 @@ fn names(root: &Path) -> Vec<String> {
 
 #[test]
 fn what_an_earlier_process_left_is_set_aside_once_and_what_belongs_to_the_visit_stays() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let root = place.path();
     let first = stages(system(), root);
     first.stage("a".into(), 1).unwrap();
@@ -50,7 +50,7 @@ fn what_an_earlier_process_left_is_set_aside_once_and_what_belongs_to_the_visit_
 #[test]
 fn a_process_that_stopped_while_it_set_a_visit_aside_is_followed_by_one_that_finishes() {
     for call in 1.. {
-        let place = tempfile::tempdir().unwrap();
+        let place = super::tempdir();
         let root = place.path();
         let first = stages(system(), root);
         first.stage("a".into(), 1).unwrap();
@@ -86,7 +86,7 @@ fn a_process_that_stopped_while_it_set_a_visit_aside_is_followed_by_one_that_fin
 
 #[test]
 fn a_file_of_a_new_folder_is_made_in_one_step_and_what_stands_there_is_replaced() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let failing = Arc::new(Failing::default());
     let stages = stages(failing.clone(), place.path());
     stages.stage("a".into(), 1).unwrap();
@@ -103,7 +103,7 @@ fn a_file_of_a_new_folder_is_made_in_one_step_and_what_stands_there_is_replaced(
 
 #[test]
 fn a_run_that_was_restarted_goes_on_where_it_was() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let first = stages(system(), place.path());
     first.restarted(2).unwrap();
     first.stage("a".into(), 1).unwrap();
@@ -116,7 +116,7 @@ fn a_run_that_was_restarted_goes_on_where_it_was() {
 #[cfg(unix)]
 #[test]
 fn a_link_in_the_place_of_a_folder_is_refused_at_every_call() {
-    let place = tempfile::tempdir().unwrap();
+    let place = super::tempdir();
     let (root, outside) = (place.path().join("run"), place.path().join("outside"));
     fs::create_dir(&root).unwrap();
     fs::create_dir(&outside).unwrap();
