@@ -158,11 +158,11 @@ impl ResumeBuilder {
         let driver = taken.unwrap_or_else(|error| {
             Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
         })?;
-        if let Some(ended) = driver
-            .taken_up
-            .as_ref()
-            .and_then(|taken_up| taken_up.ended.as_ref().filter(|_| taken_up.end_kept))
-            && !may_be_over
+        if let Some(ended) = driver.taken_up.as_ref().and_then(|taken_up| {
+            // One that ended in a process that could not say so is brought to its end.
+            let is_over = taken_up.end_kept || taken_up.copied;
+            taken_up.ended.as_ref().filter(|_| is_over)
+        }) && !may_be_over
         {
             return Err(StartError::Over(Box::new(Over {
                 run: driver.run.id.to_string(),
