@@ -572,7 +572,10 @@ impl StartBuilder {
                 seed,
                 simulated: settings.script.is_some(),
                 // A script holds text, numbers and lists alone, which can always be written.
-                script: settings.script.as_deref().and_then(|script| serde_json::to_value(script).ok()),
+                script: settings
+                    .script
+                    .as_deref()
+                    .and_then(|script| serde_json::to_value(script).ok()),
                 engine: env!("CARGO_PKG_VERSION").to_owned(),
                 durability: settings.durability,
                 pipeline,

@@ -86,8 +86,15 @@ fn events(run: &RunFolder, in_order: bool) -> Result<Vec<Value>, String> {
         if matches!(name, "StageCompleted" | "StageFailed") && !ended.insert(key) {
             return Err(format!("{path}: the end of a stage is told twice: {event}"));
         }
-        if !STOPS.contains(&name) && event["repeat"] != true {
-            kept.push(passing(event));
+        // Which stage of several that end together stands for the checkpoint is a matter of their order.
+        let by_order = !in_order && name == "CheckpointSaved";
+        if !STOPS.contains(&name) && event["repeat"] != true && !by_order {
+            let mut event = passing(event);
+            if let (false, Some(fields)) = (in_order, event.as_object_mut()) {
+                // Branches begin in another order where some of their stages are done.
+                fields.remove("index");
+            }
+            kept.push(event);
         }
     }
     if !in_order {
@@ -155,12 +162,17 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
                 compare(&format!("{path}/{name}"), &of(one), &of(other), found);
             }
         }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+        (Value::Array(one), Value::Array(other))
+            if one.len() == other.len() && !path.ends_with("/events") =>
+        {
             for (at, (one, other)) in one.iter().zip(other).enumerate() {
                 compare(&format!("{path}/{at}"), one, other, found);
             }
         }
         (Value::Array(one), Value::Array(other)) => {
+            if one == other {
+                return;
+            }
             let only = |one: &[Value], other: &[Value]| -> Vec<String> {
                 let only = one.iter().filter(|value| !other.contains(value));
                 only.map(Value::to_string).collect()
@@ -186,7 +198,8 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
     // Of each run: the attempts, with the process in which each began last, and whether it is over.
     let mut began: HashMap<(&str, &str), u32> = HashMap::new();
     let mut over: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let mut latest: HashMap<(&str, String), &str> = HashMap::new();
+    // The attempt keys that are alike but for the restarts before them.
+    let mut alike: HashMap<(&str, String), BTreeSet<&str>> = HashMap::new();
     let mut repeats: BTreeMap<u32, usize> = BTreeMap::new();
     for Line { process, run, said } in log {
         match said {
@@ -214,12 +227,19 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                     _ => {}
                 }
                 *repeats.entry(*process).or_default() += usize::from(*repeat);
-                latest.insert((run, without_restarts(key)), key);
+                alike.entry((run, without_restarts(key))).or_default().insert(key);
             }
             Said::Over(key) => {
-                if let Some(key) = latest.get(&(run.as_str(), key.clone())) {
-                    over.insert((run, key));
-                }
+                let keys = alike.get(&(run.as_str(), key.clone()));
+                let here = |key: &&&str| began.get(&(run.as_str(), **key)) == Some(process);
+                // What is told again of an earlier process may be of any life of the run.
+                let key = keys.and_then(|keys| {
+                    keys.iter().filter(here).last().or(match keys.len() {
+                        1 => keys.first(),
+                        _ => None,
+                    })
+                });
+                over.extend(key.map(|key| (run.as_str(), *key)));
             }
             Said::Saved(_) => {}
         }

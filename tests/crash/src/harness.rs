@@ -12,6 +12,15 @@ use crate::files::Strike;
 use crate::job::{Begin, Job};
 use crate::log::{Log, Said};
 
+/// A folder for runs. What a killed process wrote is there on every file system, so one in memory serves as well, where
+/// syncing takes no time.
+///
+/// # Panics
+/// It cannot be made.
+pub fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
 /// The program that does jobs, and how many of its processes run at once.
 #[derive(Clone, Debug)]
 pub struct Runner {
