@@ -79,7 +79,6 @@ pub(crate) enum Action {
     StartTimer(EffectId, Duration, Box<Since>),
     AskHuman(EffectId, Box<Question>),
     Cancel(EffectId),
-    Restart(u32),
     Finish(Option<Box<RunFailure>>),
 }
 
@@ -151,13 +150,15 @@ impl Driver {
         self.look_at_the_clock();
         self.began = self.elapsed;
         let over = self.taken_up.as_mut().and_then(|taken_up| taken_up.ended.take());
-        if let Some(ended) = over {
-            return self.conclude(Ok(ended));
-        }
         let run = self.run.clone();
-        let ended = match self.open() {
-            Ok(()) => self.stages(&run, &handlers).await,
-            Err(failure) => Err(failure),
+        let ended = match over {
+            Some(failure) if self.is_end_kept() => return self.conclude(Ok(failure)),
+            // It ended in a process that could not say so any more.
+            Some(failure) => Ok(failure),
+            None => match self.open() {
+                Ok(()) => self.stages(&run, &handlers).await,
+                Err(failure) => Err(failure),
+            },
         };
         drop(handlers);
         run.write_later();
@@ -326,11 +327,6 @@ impl Driver {
                     run.questions.close(&id);
                     pending.cancel(&id);
                 }
-                Action::Restart(restart) => {
-                    if let Err(failure) = run.restarted(restart) {
-                        return Pause::End(Err(failure));
-                    }
-                }
                 Action::Finish(failure) => return Pause::End(Ok(failure.map(|failure| *failure))),
             }
         }
@@ -450,8 +446,7 @@ impl Driver {
             self.run.stop.pauses();
             self.kept = kept;
             // What was about to begin is begun when the run goes on.
-            self.actions
-                .retain(|action| matches!(action, Action::Cancel(_) | Action::Restart(_)));
+            self.actions.retain(|action| matches!(action, Action::Cancel(_)));
         }
         Ok(())
     }
@@ -667,6 +662,8 @@ impl Driver {
         let (Some(store), Some(keeping)) = (&self.run.store, &self.keeping) else {
             return Ok(());
         };
+        // Nobody who goes on from here is told what came before.
+        self.run.write_later();
         let (kept, position) = match &self.kept {
             Some(kept) => Clone::clone(&**kept),
             None => keeping.kept_here(&self.machine, self.going())?,
@@ -690,7 +687,7 @@ impl Driver {
     ) -> Result<Option<RunFailure>, StoreError> {
         // The last event may be what cannot be written; it is told all the same.
         let ended = first_failure(ended, &self.run);
-        if self.run.sink.wanted() {
+        if self.run.sink.wanted() && !self.is_end_told() {
             let mut end = EventKind::of_end(&ended, self.duration());
             if let EventKind::PipelineCompleted { artifact_count, .. } = &mut end {
                 *artifact_count = self.run.artifact_count();

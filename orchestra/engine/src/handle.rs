@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orchestra_core::{Answer, Question};
 use tokio::task::JoinHandle;
@@ -39,6 +40,8 @@ use crate::sink::EventStream;
 pub struct RunHandle {
     run: Arc<Run>,
     task: Option<JoinHandle<Result<RunResult, RunError>>>,
+    /// How long the run was going in other processes.
+    before: Duration,
 }
 
 impl RunHandle {
@@ -46,7 +49,19 @@ impl RunHandle {
         RunHandle {
             run,
             task: Some(task),
+            before: Duration::ZERO,
         }
+    }
+
+    /// The handle of a run that was going before.
+    pub(crate) fn going_on(mut self, before: Duration) -> RunHandle {
+        self.before = before;
+        self
+    }
+
+    /// How long the run was going in other processes.
+    pub(crate) fn before(&self) -> Duration {
+        self.before
     }
 
     pub(crate) fn run(&self) -> &Arc<Run> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::deadline::{self, Began};
-use crate::records::{Entry, Happened, Kept};
+use crate::records::{Entry, Happened, Kept, is_none};
 use crate::run::Run;
 use crate::store::{Commit, PROTOCOL, Position, RunStore, StoreError, Synced, checkpoint_name};
 
@@ -95,6 +95,8 @@ impl Keeping {
             at: u64,
             real: u64,
             events: u64,
+            #[serde(skip_serializing_if = "is_none")]
+            untold: u64,
             #[serde(skip_serializing_if = "Option::is_none")]
             artifacts: Option<u64>,
             entry: &'a T,
@@ -108,6 +110,7 @@ impl Keeping {
             at: clock.now().as_millis(),
             real: deadline::micros(&**clock),
             events: run.sink.told(),
+            untold: (self.written.len() + self.ready.len()) as u64,
             artifacts: run.artifact_changes(),
             entry,
         };

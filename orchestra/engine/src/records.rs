@@ -17,10 +17,18 @@ pub(crate) struct Record {
     pub(crate) real: u64,
     /// How many events were told before.
     pub(crate) events: u64,
+    /// How many records before it the machine was not told of yet.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) untold: u64,
     /// How many changes the artifacts had seen, as far as this owner knew: a replay goes back to them (rule D4).
     #[serde(default)]
     pub(crate) artifacts: u64,
     pub(crate) entry: Entry,
+}
+
+/// Whether a number need not be written.
+pub(crate) fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ use crate::replay::copy_stages;
 use crate::resolve::resolve;
 use crate::run::{Origin, Run};
 use crate::store::{Manifest, Opened, PinnedPipeline, RunStore, StoreError};
-use crate::take_up::TakenUp;
+use crate::take_up::{Known, TakenUp};
 
 /// A run that is about to go on from where it is; await it.
 ///
@@ -158,22 +158,22 @@ impl ResumeBuilder {
         let driver = taken.unwrap_or_else(|error| {
             Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
         })?;
-        if let Some(ended) = driver
-            .taken_up
-            .as_ref()
-            .and_then(|taken_up| taken_up.ended.as_ref())
-            && !may_be_over
+        if let Some(ended) = driver.taken_up.as_ref().and_then(|taken_up| {
+            // One that ended in a process that could not say so is brought to its end.
+            let is_over = taken_up.end_kept || taken_up.copied;
+            taken_up.ended.as_ref().filter(|_| is_over)
+        }) && !may_be_over
         {
             return Err(StartError::Over(Box::new(Over {
                 run: driver.run.id.to_string(),
                 failure: ended.clone(),
             })));
         }
-        let run = driver.run.clone();
+        let (run, before) = (driver.run.clone(), driver.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         attend(&run);
-        Ok(RunHandle::new(run, task))
+        Ok(RunHandle::new(run, task).going_on(before))
     }
 }
 
@@ -218,8 +218,12 @@ struct Read {
     told: u64,
     repaired: Vec<String>,
     events: u64,
+    /// What of the records was told before.
+    known: Known,
     /// How many changes the artifacts had seen.
     artifacts: u64,
+    /// Whether the last of them says how the run ended.
+    end_told: bool,
     epoch: u64,
 }
 
@@ -316,6 +320,7 @@ impl TakeUp {
         keeping.told = read.told;
         let mut taken_up = TakenUp {
             epoch: read.epoch,
+            end_told: read.end_told,
             repaired: read.repaired.clone(),
             replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
             copied: self.copied_from.is_some(),
@@ -327,10 +332,11 @@ impl TakeUp {
             driver.before = Duration::from_nanos(kept.elapsed);
             taken_up.ended = kept.machine.is_finished().then(|| read.failure.clone());
             taken_up.begun = true;
+            taken_up.end_kept = taken_up.ended.is_some() && read.end_told;
         }
         driver.keeping = Some(Box::new(keeping));
         driver.taken_up = Some(Box::new(taken_up));
-        driver.replay(&read.records, read.events)?;
+        driver.replay(&read.records, read.known)?;
         if let Some(keeping) = &driver.keeping {
             run.simulated_before(&keeping.turns);
         }
@@ -364,11 +370,13 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         records: scan,
         repaired,
         events,
+        end_told,
         epoch,
     } = opened;
     let path = store.folder().to_owned();
+    let store = Arc::new(store);
     let mut read = Read {
-        store: Arc::new(store),
+        store: store.clone(),
         manifest,
         base: None,
         failure: None,
@@ -376,7 +384,9 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         told: 0,
         repaired,
         events,
+        known: Known::default(),
         artifacts: 0,
+        end_told,
         epoch,
     };
     let mut first = 0;
@@ -392,15 +402,31 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         let record: Record = serde_json::from_slice(record)
             .map_err(|error| StoreError::damaged_record(&path, number, &error))?;
         read.artifacts = read.artifacts.max(record.artifacts);
-        // The state that was carried over to a changed pipeline takes the place of all that was before.
-        if let Entry::Changed { kept, .. } = record.entry {
-            read.records.clear();
+        read.records.push((number, record));
+    }
+    // The state that was carried over to a changed pipeline takes the place of all that was before. Where the manifest
+    // still names the pipeline before the change, the process ended before that was accepted.
+    let pinned = &read.manifest.pipeline.hash;
+    let is_changed = |(_, record): &(u64, Record)| matches!(&record.entry, Entry::Changed { pipeline, .. } if pipeline.hash != *pinned);
+    if let Some(at) = read.records.iter().rposition(is_changed) {
+        let behind = read.records.split_off(at + 1);
+        let changed = std::mem::replace(&mut read.records, behind).pop();
+        if let Some((number, Record { entry, .. })) = changed
+            && let Entry::Changed { kept, .. } = entry
+        {
             read.base = Some(*kept);
             read.failure = None;
             read.told = number;
-            continue;
         }
-        read.records.push((number, record));
+    }
+    // Events of what is before such a record were told before it was written.
+    let is_behind = |(_, record): &(u64, Record)| record.untold == 0 && record.events <= events;
+    if let Some(at) = read.records.iter().rposition(is_behind) {
+        let behind = read.records.get(at).map_or(0, |(_, record)| record.events);
+        read.known = Known {
+            records: at,
+            events: store.caused_behind(behind)?,
+        };
     }
     Ok(read)
 }

@@ -342,6 +342,7 @@ impl Run {
     /// The run begins anew (rule R9).
     pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
         self.write_later();
+        self.write_later();
         match self.present_files() {
             Some(files) => files.restarted(restart),
             None => Ok(()),

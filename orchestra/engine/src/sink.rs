@@ -71,6 +71,8 @@ impl std::fmt::Debug for EventStream {
 
 pub(crate) struct Sink {
     callbacks: Arc<[Callback]>,
+    /// How many events other processes told.
+    before: u64,
     /// Whether anybody wants events; once false it stays false, because only a handle can add subscribers.
     wanted: AtomicBool,
     inner: Mutex<Inner>,
@@ -110,6 +112,7 @@ impl Sink {
     pub(crate) fn new(callbacks: Arc<[Callback]>, told: u64) -> Sink {
         Sink {
             callbacks,
+            before: told,
             wanted: AtomicBool::new(true),
             inner: Mutex::new(Inner {
                 seq: told,
@@ -122,6 +125,11 @@ impl Sink {
     /// Whether events are worth making.
     pub(crate) fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// How many events were told before this process went on with the run.
+    pub(crate) fn told_before(&self) -> u64 {
+        self.before
     }
 
     /// How many events were told.

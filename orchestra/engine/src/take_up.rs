@@ -28,6 +28,10 @@ pub(crate) struct TakenUp {
     pub(crate) begun: bool,
     /// How the run ended, where it had.
     pub(crate) ended: Option<Option<RunFailure>>,
+    /// Whether the events say how the run ended.
+    pub(crate) end_told: bool,
+    /// Whether the checkpoint says so too: nothing is left to be written.
+    pub(crate) end_kept: bool,
     /// The stages that were in flight.
     pub(crate) repeats: HashSet<EffectId>,
     /// Which events the machine causes again, and how many are written already.
@@ -35,26 +39,35 @@ pub(crate) struct TakenUp {
 }
 
 pub(crate) struct Retelling {
-    next: u64,
+    /// How many of the events that the machine causes again are written already.
     known: u64,
     /// Whether it is among the last records.
     recent: bool,
 }
 
+/// What of the journal was told before.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// So many records were told, and what they caused.
+    pub(crate) records: usize,
+    /// So many of the events were told that those behind them cause.
+    pub(crate) events: u64,
+}
+
 impl Driver {
     /// Tells the machine what the journal holds behind the state that it has. Events that were lost are told anew.
-    pub(crate) fn replay(&mut self, records: &[(u64, Record)], known: u64) -> Result<(), StoreError> {
+    pub(crate) fn replay(&mut self, records: &[(u64, Record)], known: Known) -> Result<(), StoreError> {
         let mut boot = None;
+        let mut left = known.events;
         for (at, (number, record)) in records.iter().enumerate() {
-            // What the next record does not count was told; the rest may have been lost.
-            let lost = records.get(at + 1).is_none_or(|(_, next)| next.events > known);
             let recent = records.len() - at <= LATER;
-            self.machine.observe(lost || recent);
-            self.now = Timestamp::from_millis(record.at);
+            let told = at < known.records;
+            self.machine.observe(!told || recent);
             if let Some(taken_up) = &mut self.taken_up {
-                let next = record.events;
-                taken_up.retelling = Some(Retelling { next, known, recent });
+                let known = if told { u64::MAX } else { left };
+                taken_up.retelling = Some(Retelling { known, recent });
             }
+            self.now = Timestamp::from_millis(record.at);
             match &record.entry {
                 Entry::Begin { boot: of, .. } => {
                     boot.clone_from(of);
@@ -83,6 +96,12 @@ impl Driver {
             }
             let began = Began::of(self.now, record.real, boot.clone());
             self.retell(&began)?;
+            let taken_up = self.taken_up.as_ref();
+            if let Some(retelling) = taken_up.and_then(|taken_up| taken_up.retelling.as_ref())
+                && !told
+            {
+                left = retelling.known;
+            }
         }
         if let Some(taken_up) = &mut self.taken_up {
             taken_up.retelling = None;
@@ -98,6 +117,7 @@ impl Driver {
         for (at, effect) in effects.drain(..).enumerate() {
             match effect {
                 Effect::Observe(observation) => self.tell_one(observation, last_ended == Some(at))?,
+                Effect::Restart { restart, .. } => self.run.restarted(restart)?,
                 Effect::StartTimer { id, .. } => {
                     if let Some(keeping) = &mut self.keeping {
                         keeping.timer_began(&id, began.clone());
@@ -122,11 +142,17 @@ impl Driver {
 
     /// Goes on: what was in flight is begun again.
     pub(crate) fn go_on(&mut self) -> Result<(), StoreError> {
-        let repeated = self.machine.pending().into_iter().collect();
+        let mut again = Vec::new();
+        self.machine.reissue(&mut again);
         let Some(taken_up) = &mut self.taken_up else {
             return Ok(());
         };
-        taken_up.repeats = repeated;
+        // A wait before an attempt that has yet to begin is no repeat of it.
+        let begun = again.iter().filter_map(|effect| match effect {
+            Effect::RunNode { id, .. } | Effect::AskHuman { id, .. } => Some(id.clone()),
+            _ => None,
+        });
+        taken_up.repeats = begun.collect();
         let (epoch, repaired) = (taken_up.epoch, std::mem::take(&mut taken_up.repaired));
         let replayed_from = taken_up.replayed_from.take();
         let mut checkpoint = String::new();
@@ -140,7 +166,7 @@ impl Driver {
             repaired,
             replayed_from,
         });
-        self.machine.reissue(&mut self.effects);
+        self.effects.append(&mut again);
         self.tell_all()?;
         self.heed_budget();
         Ok(())
@@ -152,14 +178,31 @@ impl Driver {
         taken_up.is_some_and(|taken_up| taken_up.retelling.is_none() && taken_up.repeats.contains(id))
     }
 
+    /// Whether the events that another process wrote say how the run ended.
+    pub(crate) fn is_end_told(&self) -> bool {
+        self.taken_up.as_ref().is_some_and(|taken_up| taken_up.end_told)
+    }
+
+    /// Whether nothing is left to be written of a run that is over.
+    pub(crate) fn is_end_kept(&self) -> bool {
+        self.taken_up.as_ref().is_some_and(|taken_up| taken_up.end_kept)
+    }
+
     /// Counts an event that the machine causes; says whether it was told before.
     pub(crate) fn was_told(&mut self) -> bool {
         let taken_up = self.taken_up.as_mut();
         let Some(retelling) = taken_up.and_then(|taken_up| taken_up.retelling.as_mut()) else {
             return false;
         };
-        retelling.next += 1;
-        retelling.next <= retelling.known
+        let known = retelling.known > 0;
+        retelling.known = retelling.known.saturating_sub(1);
+        known
+    }
+
+    /// Whether the machine is told again what another process told it.
+    pub(crate) fn is_retelling(&self) -> bool {
+        let taken_up = self.taken_up.as_ref();
+        taken_up.is_some_and(|taken_up| taken_up.retelling.is_some())
     }
 
     /// Whether what the machine tells now was told before, or is copied.
@@ -168,7 +211,7 @@ impl Driver {
             return false;
         };
         let retelling = taken_up.retelling.as_ref();
-        retelling.is_some_and(|retelling| taken_up.copied || retelling.next < retelling.known)
+        retelling.is_some_and(|retelling| taken_up.copied || retelling.known > 0)
     }
 
     /// Whether what the machine tells now is so recent that files may be missing.

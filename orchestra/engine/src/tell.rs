@@ -53,7 +53,7 @@ fn has_ended(effect: &Effect) -> bool {
 impl Driver {
     /// Tells what the machine did, in order, and puts what it wants behind what is to be done.
     pub(crate) fn tell_all(&mut self) -> Result<(), StoreError> {
-        let told = |effect: &Effect| matches!(effect, Effect::Observe(_));
+        let told = |effect: &Effect| matches!(effect, Effect::Observe(_) | Effect::Restart { .. });
         if !self.effects.iter().any(told) {
             let mut effects = std::mem::take(&mut self.effects);
             effects.drain(..).for_each(|effect| self.act(effect));
@@ -67,6 +67,8 @@ impl Driver {
         for (at, effect) in effects.drain(..).enumerate() {
             match effect {
                 Effect::Observe(observation) => self.tell_one(observation, last_ended == Some(at))?,
+                // What is told from here on belongs to the new folder.
+                Effect::Restart { restart, .. } => self.run.restarted(restart)?,
                 other => self.act(other),
             }
         }
@@ -113,7 +115,6 @@ impl Driver {
                 }
                 Action::Cancel(id)
             }
-            Effect::Restart { restart, .. } => Action::Restart(restart),
             Effect::Finish { failure } => Action::Finish(failure.map(Box::new)),
             _ => return,
         });
@@ -319,10 +320,10 @@ impl Driver {
             return Ok(());
         };
         let place = self.run.place(id);
-        if self.is_known() {
-            // It may have been kept for later when the process ended.
-            let missing = id.visit == 1 && matches!(store.read(place.as_ref(), StageFile::Status), Ok(None));
-            if missing && self.is_recent() {
+        if self.is_retelling() {
+            // What was kept for later when the process ended was not written; what is lost may be of an earlier attempt.
+            let is_there = self.is_known() && store.has_status(place.as_ref(), id.visit);
+            if self.is_recent() && !is_there && !store.is_aside(place.as_ref(), id.visit) {
                 self.run.keep_later(id, status::write(outcome));
             }
             return Ok(());
@@ -340,6 +341,9 @@ impl Driver {
             return Ok(());
         };
         let place = self.run.place(id);
+        if self.is_retelling() && store.is_aside(place.as_ref(), id.visit) {
+            return Ok(());
+        }
         store.stage(place.as_ref(), id.visit)?;
         store.write(place.as_ref(), file, text.as_bytes())
     }

@@ -12,6 +12,15 @@ use crate::files::Strike;
 use crate::job::{Begin, Job};
 use crate::log::{Log, Said};
 
+/// A folder for runs. What a killed process wrote is there on every file system, so one in memory serves as well, where
+/// syncing takes no time.
+///
+/// # Panics
+/// It cannot be made.
+pub fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
 /// The program that does jobs, and how many of its processes run at once.
 #[derive(Clone, Debug)]
 pub struct Runner {
@@ -75,7 +84,10 @@ impl Exit {
             return Exit::Killed;
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        let report = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let report = text
+            .lines()
+            .last()
+            .and_then(|line| serde_json::from_str(line).ok());
         let (Some(report), Some(code)) = (report, output.status.code()) else {
             let told = String::from_utf8_lossy(&output.stderr);
             panic!("a process left with {}, and said: {text}{told}", output.status);
@@ -170,7 +182,11 @@ impl Attempt<'_> {
 ///
 /// # Panics
 /// The work failed; the message names all that did.
-pub fn in_parallel(place: &Path, name: &str, work: impl Fn(u64, &Path) -> Result<bool, String> + Sync) -> u64 {
+pub fn in_parallel(
+    place: &Path,
+    name: &str,
+    work: impl Fn(u64, &Path) -> Result<bool, String> + Sync,
+) -> u64 {
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let failures = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

@@ -179,7 +179,9 @@ async fn finish(run: RunHandle, pausing: &std::sync::OnceLock<Canceller>) -> Res
 /// Says that this process is there, and waits until standard input ends.
 fn wait_for_all() {
     use std::io::{Read, Write};
-    let _ = std::io::stdout().write_all(b"r").and_then(|()| std::io::stdout().flush());
+    let _ = std::io::stdout()
+        .write_all(b"r")
+        .and_then(|()| std::io::stdout().flush());
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 

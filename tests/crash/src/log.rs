@@ -62,7 +62,10 @@ impl Log {
 
     /// A stage begins.
     pub fn began(&self, stage: &StageContext) {
-        self.say(stage.run_id(), Said::Began(stage.attempt_key(), stage.is_repeat()));
+        self.say(
+            stage.run_id(),
+            Said::Began(stage.attempt_key(), stage.is_repeat()),
+        );
     }
 
     /// The engine tells something.
@@ -82,7 +85,9 @@ impl Log {
                 attempt,
                 ..
             } => {
-                let branch = branch.as_ref().map_or_else(String::new, |branch| format!("{branch}/"));
+                let branch = branch
+                    .as_ref()
+                    .map_or_else(String::new, |branch| format!("{branch}/"));
                 Said::Over(format!("{branch}{node}#{visit}/{attempt}"))
             }
             EventKind::CheckpointSaved { checkpoint, .. } => Said::Saved(checkpoint.clone()),
@@ -97,6 +102,8 @@ impl Log {
     /// A line is none.
     pub fn read(path: &Path) -> Vec<Line> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 }

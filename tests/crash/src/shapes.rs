@@ -225,7 +225,11 @@ pub fn pipeline(text: &str, children: &[(impl AsRef<str>, impl AsRef<str>)]) -> 
     };
     let loaded = load(Source::new("crash.dot", text), &options);
     loaded.pipeline().unwrap_or_else(|| {
-        let faults: Vec<String> = loaded.report.errors().map(|fault| fault.message.clone()).collect();
+        let faults: Vec<String> = loaded
+            .report
+            .errors()
+            .map(|fault| fault.message.clone())
+            .collect();
         panic!("{faults:#?}\n{text}")
     })
 }

@@ -61,7 +61,9 @@ impl Act {
             return Outcome::fail("not yet");
         }
         if let Some(id) = stage.node().text("keeps") {
-            let kept = stage.artifacts().and_then(|kept| kept.store(id, "A report", key.as_str()));
+            let kept = stage
+                .artifacts()
+                .and_then(|kept| kept.store(id, "A report", key.as_str()));
             if let Err(error) = kept {
                 return Outcome::fail_terminal(error.to_string());
             }
@@ -81,7 +83,9 @@ impl Act {
 async fn hold() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        let _ = std::io::stdout().write_all(b"h").and_then(|()| std::io::stdout().flush());
+        let _ = std::io::stdout()
+            .write_all(b"h")
+            .and_then(|()| std::io::stdout().flush());
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = sender.send(());
     });

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use orchestra_crash_tests::files::{Blow, Strike};
-use orchestra_crash_tests::harness::{Attempt, Runner, in_parallel};
+use orchestra_crash_tests::harness::{Attempt, Runner, in_parallel, place};
 use orchestra_crash_tests::job::{Graph, Job};
 use orchestra_crash_tests::shapes::shape;
 use orchestra_engine::Durability;
@@ -14,7 +14,7 @@ fn runner() -> Runner {
 
 /// Kills a shape at each change of the file system, in each of the ways.
 fn killed_at_every_step(name: &str, durability: Durability) {
-    let place = tempfile::tempdir().unwrap();
+    let place = place();
     let runner = runner();
     let shape = shape(name);
     let job = |runs: &std::path::Path| Job {

@@ -14,7 +14,7 @@ use orchestra_core::{
 
 use super::child::{self, Child, ChildRun, cut_short};
 use crate::clock::{Clock, Sleep};
-use crate::event::EventKind;
+use crate::event::{EventKind, RunEvent};
 use crate::handle::RunHandle;
 use crate::handler::{Handler, HandlerFuture};
 use crate::result::RunStatus;
@@ -22,6 +22,7 @@ use crate::run::Watched;
 use crate::sink::EventStream;
 use crate::stage::StageContext;
 use crate::steering::ActiveStage;
+use crate::store::RunFolder;
 
 /// The parts of a context that belong to one run and are not for its children.
 const OWN_PREFIXES: [&str; 6] = ["graph.", "internal.", "parallel.", "human.", "stack.", "tool."];
@@ -155,6 +156,8 @@ struct Supervised {
     events: EventStream,
     clock: Arc<dyn Clock>,
     began: Duration,
+    /// How long the child was going in other processes.
+    before: Duration,
     report: ChildReport,
     steerings: u32,
     /// The outcome where the child waits for a person.
@@ -166,10 +169,11 @@ impl Supervised {
         let clock = stage.run().settings.clock.clone();
         Supervised {
             events: handle.events(),
+            before: handle.before(),
+            report: reported_before(&handle),
             child: ChildRun::of(stage, handle),
             began: clock.elapsed(),
             clock,
-            report: ChildReport::default(),
             steerings: 0,
             paused: None,
         }
@@ -180,7 +184,7 @@ impl Supervised {
         while let Some(event) = self.events.try_recv() {
             count(&mut self.report, &event.kind);
         }
-        self.report.elapsed = self.clock.elapsed().saturating_sub(self.began);
+        self.report.elapsed = self.before + self.clock.elapsed().saturating_sub(self.began);
         self.report.active_stages = self.active().iter().map(|stage| self.name(stage)).collect();
         self.report.clone()
     }
@@ -283,9 +287,25 @@ impl Supervised {
     }
 }
 
+/// What a child told in other processes; its stream does not tell it again.
+fn reported_before(handle: &RunHandle) -> ChildReport {
+    let mut report = ChildReport::default();
+    let told = usize::try_from(handle.run().sink.told_before()).unwrap_or(usize::MAX);
+    if let Some(folder) = handle.run_dir().filter(|_| told > 0) {
+        let events = RunFolder::open(folder).and_then(|child| child.events(1));
+        for event in events.unwrap_or_default().into_iter().take(told) {
+            if let Ok(event) = serde_json::from_value::<RunEvent>(event) {
+                count(&mut report, &event.kind);
+            }
+        }
+    }
+    report
+}
+
 /// Counts an event; says whether it is news.
 fn count(report: &mut ChildReport, event: &EventKind) -> bool {
     match event {
+        EventKind::StageStarted { repeat: true, .. } => {}
         EventKind::StageStarted { attempt, .. } => report.retries += u64::from(*attempt > 1),
         EventKind::StageCompleted { .. } => report.completed_stages += 1,
         EventKind::StageFailed { node, error, .. } => {

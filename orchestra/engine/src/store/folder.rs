@@ -67,6 +67,8 @@ pub(crate) struct Opened {
     pub(crate) repaired: Vec<String>,
     /// How many events have been written.
     pub(crate) events: u64,
+    /// Whether the last of them says how the run ended.
+    pub(crate) end_told: bool,
     /// How many owners the run has had, with this one.
     pub(crate) epoch: u64,
 }
@@ -193,8 +195,14 @@ impl FolderStore {
             records,
             repaired,
             events: found.events,
+            end_told: found.ended,
             epoch,
         })
+    }
+
+    /// How many of the events behind a number follow from what the journal holds.
+    pub(crate) fn caused_behind(&self, seq: u64) -> Result<u64, StoreError> {
+        self.events.caused_behind(seq)
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
@@ -430,6 +438,8 @@ impl RunStore for FolderStore {
         if let Some(journal) = &self.journal {
             journal.sync_always()?;
         }
+        // Events that tell of what came before it are not told again either.
+        self.events.close()?;
         let text = sealed::seal(&self.folder().join(CHECKPOINT), checkpoint)?;
         self.replace_durably(CHECKPOINT, &text)?;
         *self.latest() = Latest {
@@ -447,6 +457,14 @@ impl RunStore for FolderStore {
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
         self.ownership.still_mine()?;
         self.stages.stage(place, visit)
+    }
+
+    fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.is_aside(place, visit)
+    }
+
+    fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.has_status(place, visit)
     }
 
     fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {

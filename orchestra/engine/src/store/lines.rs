@@ -12,6 +12,15 @@ use crate::event::RunEvent;
 const FULL: usize = 64 << 10;
 /// How much is read at first to find the last line.
 const TAIL: u64 = 4 << 10;
+/// The events behind which none follows.
+const ENDS: [&str; 3] = ["PipelineCompleted", "PipelineFailed", "PipelineCancelled"];
+/// The others that do not follow from what the journal holds.
+const UNCAUSED: [&str; 4] = [
+    "PipelinePaused",
+    "PipelineResumed",
+    "StageLog",
+    "ToolCallCompleted",
+];
 
 pub(super) struct EventFile {
     files: Arc<dyn FileSystem>,
@@ -32,6 +41,8 @@ struct Inner {
 pub(super) struct Found {
     /// How many events.
     pub(super) events: u64,
+    /// Whether the last of them says how the run ended.
+    pub(super) ended: bool,
     /// How many bytes of a last line that was not written to its end; they are cut off.
     pub(super) torn: u64,
 }
@@ -48,21 +59,30 @@ impl EventFile {
     pub(super) fn open(files: Arc<dyn FileSystem>, path: &Path) -> Result<(EventFile, Found), StoreError> {
         let file = match files.open(path, Access::Change) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let found = Found { events: 0, torn: 0 };
+                let found = Found {
+                    events: 0,
+                    ended: false,
+                    torn: 0,
+                };
                 return Ok((EventFile::create(files, path)?, found));
             }
             opened => opened.map_err(|error| StoreError::io("open", path, error))?,
         };
         let failed = |error| StoreError::io("read", path, error);
         let length = file.length().map_err(failed)?;
-        let (events, end) = last_event(&file, length).map_err(failed)?;
+        let (last, end) = last_event(&file, length).map_err(failed)?;
         if end < length {
             files
                 .set_length(&file, end)
                 .map_err(|error| StoreError::io("cut", path, error))?;
         }
         let torn = length - end;
-        Ok((EventFile::new(files, file, end), Found { events, torn }))
+        let found = Found {
+            events: last.seq,
+            ended: ENDS.contains(&&*last.event),
+            torn,
+        };
+        Ok((EventFile::new(files, file, end), found))
     }
 
     fn new(files: Arc<dyn FileSystem>, file: OpenFile, length: u64) -> EventFile {
@@ -116,6 +136,26 @@ impl EventFile {
         Ok(())
     }
 
+    /// How many of the events behind a number follow from what the journal holds: whoever reads it causes them again.
+    pub(super) fn caused_behind(&self, seq: u64) -> Result<u64, StoreError> {
+        let failed = |error| StoreError::io("read", self.file.path(), error);
+        let length = self.lock().length;
+        let mut tail = TAIL;
+        loop {
+            let start = length.saturating_sub(tail);
+            let bytes = self.file.read_from(start, length - start).map_err(failed)?;
+            // The first line may be the rest of one.
+            let lines = bytes.split(|byte| *byte == b'\n').skip(usize::from(start > 0));
+            let events = lines.filter_map(|line| serde_json::from_slice::<Told>(line).ok());
+            let mut events = events.peekable();
+            if start == 0 || events.peek().is_some_and(|first| first.seq <= seq + 1) {
+                let caused = events.filter(|event| event.seq > seq && event.is_caused());
+                return Ok(caused.count() as u64);
+            }
+            tail = tail.saturating_mul(8);
+        }
+    }
+
     /// Hands over what waits, and waits for the disk.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         self.flush()?;
@@ -125,12 +165,24 @@ impl EventFile {
     }
 }
 
-/// The number of the last event whose line is complete, and where that line ends.
-fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(u64, u64)> {
-    #[derive(serde::Deserialize)]
-    struct Numbered {
-        seq: u64,
+/// What counts of an event's line.
+#[derive(Default, serde::Deserialize)]
+struct Told {
+    seq: u64,
+    #[serde(default)]
+    event: String,
+    #[serde(default)]
+    repeat: bool,
+}
+
+impl Told {
+    fn is_caused(&self) -> bool {
+        !(self.repeat || ENDS.contains(&&*self.event) || UNCAUSED.contains(&&*self.event))
     }
+}
+
+/// The last event whose line is complete, and where that line ends.
+fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
     let mut tail = TAIL;
     loop {
         let start = length.saturating_sub(tail);
@@ -143,13 +195,13 @@ fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(u64, u64)> {
                 break;
             };
             let line = bytes.get(line_start..line_end).unwrap_or_default();
-            if let Ok(Numbered { seq }) = serde_json::from_slice(line) {
-                return Ok((seq, start + line_end as u64 + 1));
+            if let Ok(last) = serde_json::from_slice(line) {
+                return Ok((last, start + line_end as u64 + 1));
             }
             end = line_start;
         }
         if start == 0 {
-            return Ok((0, 0));
+            return Ok((Told::default(), 0));
         }
         tail = tail.saturating_mul(8);
     }

@@ -127,6 +127,12 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// The folder of a stage, made where it is missing; what an earlier visit left is moved to `visits/N`.
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError>;
 
+    /// Whether what a visit left was moved to `visits/N`: a later one has begun.
+    fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool;
+
+    /// Whether a visit has left its outcome in the folder of the stage.
+    fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool;
+
     /// Whether the folder of a stage was opened for this visit.
     fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool;
 

@@ -114,12 +114,29 @@ impl StageFolders {
         Ok(path)
     }
 
-    pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
-        let inner = self.lock();
-        let mut path = inner.base.join(place.node);
+    /// Where the folder of a place is, if it is there.
+    fn present(&self, place: StagePlace<'_>) -> PathBuf {
+        let mut path = self.lock().base.join(place.node);
         if !place.branch.is_empty() {
             path.extend([BRANCHES, place.branch]);
         }
+        path
+    }
+
+    pub(super) fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        let path = self.present(place).join(VISITS).join(visit.to_string());
+        is_folder(&path).unwrap_or(false)
+    }
+
+    pub(super) fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        // The visit before has a name among the visits as soon as this one has begun.
+        (visit == 1 || self.is_aside(place, visit - 1))
+            && self.present(place).join(StageFile::Status.name()).exists()
+    }
+
+    pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        let path = self.present(place);
+        let inner = self.lock();
         inner
             .opened
             .get(&path)

@@ -83,6 +83,14 @@ impl RunStore for TemporaryFolder {
         self.stages.stage(place, visit)
     }
 
+    fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.is_aside(place, visit)
+    }
+
+    fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
+        self.stages.has_status(place, visit)
+    }
+
     fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
         self.stages.is_open(place, visit)
     }

@@ -442,14 +442,20 @@ fn what_others_see_is_what_was_handed_over_and_looking_changes_nothing() {
     assert_eq!(numbers, [2]);
     assert_eq!(view.owner().unwrap().unwrap().pid, std::process::id());
     assert!(view.checkpoint().unwrap().is_none());
+    assert_eq!(contents(&folder), before);
     save(&store);
     let seen = view.checkpoint().unwrap().unwrap();
     assert_eq!(
         (seen.status.as_str(), seen.current_node.as_str()),
         ("running", "write")
     );
-    fs::remove_file(folder.join("checkpoint.json")).unwrap();
-    assert_eq!(contents(&folder), before);
+    let before = contents(&folder);
+    assert!(view.events(1).unwrap().len() == 3 && view.checkpoint().unwrap().is_some());
+    assert_eq!(
+        contents(&folder),
+        before,
+        "a checkpoint hands over what came before it"
+    );
     assert_eq!(RunFolder::list(place.path()).unwrap(), [folder]);
     assert_eq!(
         RunFolder::list(place.path().join("nowhere")).unwrap(),
