@@ -35,9 +35,11 @@ mod resolve;
 mod result;
 mod resume;
 mod run;
+mod settle;
 mod shared;
 mod sink;
 mod stage;
+mod start;
 mod steering;
 mod store;
 mod take_up;
@@ -59,7 +61,7 @@ pub use control::{
     Sender,
 };
 pub use disk::Disk;
-pub use engine::{Engine, EngineBuilder, StartBuilder};
+pub use engine::{Engine, EngineBuilder};
 pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
 pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
@@ -86,6 +88,7 @@ pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, Transition
 pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
+pub use start::StartBuilder;
 pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
     ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
