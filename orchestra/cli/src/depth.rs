@@ -175,11 +175,7 @@ impl Depth {
             page.fact("owner", &owner.to_string());
         }
         if let Some(from) = &session.replayed_from {
-            let at = from
-                .checkpoint
-                .as_deref()
-                .map(|checkpoint| format!(" from {checkpoint}"));
-            page.fact("replay of", &format!("{}{}", from.run, at.unwrap_or_default()));
+            page.fact("replay of", &format!("{} from {}", from.run, from.checkpoint));
         }
         let last = session
             .checkpoint
