@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::{Durability, EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus};
+use orchestra_engine::{
+    Durability, EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
+};
 use orchestra_graph::Pipeline;
 use orchestra_testkit::Coverage;
 use serde::Serialize;
@@ -45,7 +47,9 @@ impl<'s> Stopped<'s> {
         let journal = run.manifest().durability != Durability::None;
         let lines = journal.then(|| run.events(1).ok()).flatten()?.into_iter();
         // Events of a newer version have no checkpoint that this one could name.
-        let events: Vec<RunEvent> = lines.filter_map(|event| serde_json::from_value(event).ok()).collect();
+        let events: Vec<RunEvent> = lines
+            .filter_map(|event| serde_json::from_value(event).ok())
+            .collect();
         let checkpoint = checkpoint_before(&events, code, node)?;
         Some(
             self.runs
@@ -211,9 +215,25 @@ mod tests {
         let (node, reason) = (String::new(), String::new());
         let paused = [
             (RunFailure::Budget { budget, used }, Exit::Budget),
-            (RunFailure::MaxTime { limit: std::time::Duration::ZERO }, Exit::Budget),
-            (RunFailure::WaitsForHuman { node, reason: reason.clone() }, Exit::WaitsForHuman),
-            (RunFailure::Paused { reason: reason.clone() }, Exit::Cancelled),
+            (
+                RunFailure::MaxTime {
+                    limit: std::time::Duration::ZERO,
+                },
+                Exit::Budget,
+            ),
+            (
+                RunFailure::WaitsForHuman {
+                    node,
+                    reason: reason.clone(),
+                },
+                Exit::WaitsForHuman,
+            ),
+            (
+                RunFailure::Paused {
+                    reason: reason.clone(),
+                },
+                Exit::Cancelled,
+            ),
         ];
         for (failure, exit) in paused {
             assert_eq!(exit_of(RunStatus::Paused, Some(&failure)), exit, "{failure}");
@@ -225,12 +245,16 @@ mod tests {
     }
 
     fn event(seq: u64, fields: &str) -> RunEvent {
-        let head = format!(r#"{{"schema":"orchestra.event/1","seq":{seq},"time":"2026-11-21T15:30:00Z","run":"r","#);
+        let head =
+            format!(r#"{{"schema":"orchestra.event/1","seq":{seq},"time":"2026-11-21T15:30:00Z","run":"r","#);
         RunEvent::from_json(format!("{head}{fields}}}").as_bytes()).unwrap()
     }
 
     fn began(seq: u64, node: &str) -> RunEvent {
-        event(seq, &format!(r#""event":"StageStarted","node":"{node}","index":1,"visit":1,"attempt":1"#))
+        event(
+            seq,
+            &format!(r#""event":"StageStarted","node":"{node}","index":1,"visit":1,"attempt":1"#),
+        )
     }
 
     fn saved(seq: u64, node: &str, checkpoint: &str) -> RunEvent {
@@ -252,10 +276,19 @@ mod tests {
             began(8, "mend"),
         ];
         let before = |code, node| checkpoint_before(&events, code, node);
-        assert_eq!(before(Some("stage_failed"), Some("build")).as_deref(), Some("cp_000000"));
+        assert_eq!(
+            before(Some("stage_failed"), Some("build")).as_deref(),
+            Some("cp_000000")
+        );
         // The end did as it was told.
-        assert_eq!(before(Some("failure_end"), Some("mend")).as_deref(), Some("cp_000001"));
-        assert_eq!(before(Some("dead_end"), Some("mend")).as_deref(), Some("cp_000002"));
+        assert_eq!(
+            before(Some("failure_end"), Some("mend")).as_deref(),
+            Some("cp_000001")
+        );
+        assert_eq!(
+            before(Some("dead_end"), Some("mend")).as_deref(),
+            Some("cp_000002")
+        );
         assert_eq!(before(Some("cancelled"), None).as_deref(), Some("cp_000002"));
         assert_eq!(checkpoint_before(&[], None, None), None);
     }
