@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::{EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus};
+use orchestra_engine::{
+    Durability, EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
+};
 use orchestra_graph::Pipeline;
 use orchestra_testkit::Coverage;
 use serde::Serialize;
@@ -40,21 +42,20 @@ impl<'s> Stopped<'s> {
     /// The command that begins a run before what went wrong in this one: for which reason, as one word, and where.
     pub(crate) fn replay(&self, code: Option<&str>, node: Option<&str>) -> Option<String> {
         let folder = self.folder.as_deref()?;
-        let checkpoint = checkpoint_before(&events(folder), code, node)?;
+        let run = RunFolder::open(folder).ok()?;
+        // Without a journal there is nothing to go back to.
+        let journal = run.manifest().durability != Durability::None;
+        let lines = journal.then(|| run.events(1).ok()).flatten()?.into_iter();
+        // Events of a newer version have no checkpoint that this one could name.
+        let events: Vec<RunEvent> = lines
+            .filter_map(|event| serde_json::from_value(event).ok())
+            .collect();
+        let checkpoint = checkpoint_before(&events, code, node)?;
         Some(
             self.runs
                 .command("replay", folder, &["--checkpoint", &checkpoint]),
         )
     }
-}
-
-fn events(folder: &Path) -> Vec<RunEvent> {
-    let lines = RunFolder::open(folder).and_then(|run| run.events(1));
-    let events = lines.unwrap_or_default().into_iter();
-    // Events of a newer version have no checkpoint that this one could name.
-    events
-        .filter_map(|event| serde_json::from_value(event).ok())
-        .collect()
 }
 
 /// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was
@@ -174,15 +175,6 @@ impl Finish<'_> {
             terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {folder}")));
         }
     }
-
-    /// Tells that the run was given up by this process, without waiting for anything.
-    pub(crate) fn at_once(&self) {
-        let terminal = self.terminal;
-        terminal.progress("stopped at once");
-        if let Some(command) = self.stopped.resume() {
-            terminal.say(&resume_line(terminal, &command));
-        }
-    }
 }
 
 /// The line that says how a run goes on.
@@ -208,5 +200,96 @@ pub(crate) fn exit_of(status: RunStatus, failure: Option<&RunFailure>) -> Exit {
         (RunStatus::Paused, Some(RunFailure::WaitsForHuman { .. })) => Exit::WaitsForHuman,
         (RunStatus::Paused, Some(RunFailure::Budget { .. } | RunFailure::MaxTime { .. })) => Exit::Budget,
         _ => Exit::Cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestra_engine::{Budget, Usage};
+
+    use super::*;
+
+    #[test]
+    fn each_way_to_stop_has_its_exit_code() {
+        let (budget, used) = (Budget::default(), Usage::default());
+        let (node, reason) = (String::new(), String::new());
+        let paused = [
+            (RunFailure::Budget { budget, used }, Exit::Budget),
+            (
+                RunFailure::MaxTime {
+                    limit: std::time::Duration::ZERO,
+                },
+                Exit::Budget,
+            ),
+            (
+                RunFailure::WaitsForHuman {
+                    node,
+                    reason: reason.clone(),
+                },
+                Exit::WaitsForHuman,
+            ),
+            (
+                RunFailure::Paused {
+                    reason: reason.clone(),
+                },
+                Exit::Cancelled,
+            ),
+        ];
+        for (failure, exit) in paused {
+            assert_eq!(exit_of(RunStatus::Paused, Some(&failure)), exit, "{failure}");
+        }
+        let cancelled = RunFailure::Cancelled { reason };
+        assert_eq!(exit_of(RunStatus::Cancelled, Some(&cancelled)), Exit::Cancelled);
+        assert_eq!(exit_of(RunStatus::Fail, None), Exit::RunFailed);
+        assert_eq!(exit_of(RunStatus::Success, None), Exit::Ok);
+    }
+
+    fn event(seq: u64, fields: &str) -> RunEvent {
+        let head =
+            format!(r#"{{"schema":"orchestra.event/1","seq":{seq},"time":"2026-11-21T15:30:00Z","run":"r","#);
+        RunEvent::from_json(format!("{head}{fields}}}").as_bytes()).unwrap()
+    }
+
+    fn began(seq: u64, node: &str) -> RunEvent {
+        event(
+            seq,
+            &format!(r#""event":"StageStarted","node":"{node}","index":1,"visit":1,"attempt":1"#),
+        )
+    }
+
+    fn saved(seq: u64, node: &str, checkpoint: &str) -> RunEvent {
+        let fields = format!(r#""event":"CheckpointSaved","node":"{node}","checkpoint":"{checkpoint}""#);
+        event(seq, &fields)
+    }
+
+    #[test]
+    fn one_goes_back_to_before_the_stage_that_went_wrong() {
+        let failed = r#""event":"StageFailed","node":"test","index":1,"visit":1,"attempt":1,"error":"no","category":"retryable","will_retry":false,"duration_ms":1"#;
+        let events = [
+            event(1, r#""event":"PipelineStarted","name":"p","goal":"""#),
+            saved(2, "start", "cp_000000"),
+            began(3, "build"),
+            saved(4, "build", "cp_000001"),
+            began(5, "test"),
+            event(6, failed),
+            saved(7, "test", "cp_000002"),
+            began(8, "mend"),
+        ];
+        let before = |code, node| checkpoint_before(&events, code, node);
+        assert_eq!(
+            before(Some("stage_failed"), Some("build")).as_deref(),
+            Some("cp_000000")
+        );
+        // The end did as it was told.
+        assert_eq!(
+            before(Some("failure_end"), Some("mend")).as_deref(),
+            Some("cp_000001")
+        );
+        assert_eq!(
+            before(Some("dead_end"), Some("mend")).as_deref(),
+            Some("cp_000002")
+        );
+        assert_eq!(before(Some("cancelled"), None).as_deref(), Some("cp_000002"));
+        assert_eq!(checkpoint_before(&[], None, None), None);
     }
 }

@@ -106,10 +106,12 @@ impl Going<'_> {
         let listing = Listing::begin(self.runs.dir(), handle.run_dir(), ear, self.terminal);
         let Some(ended) = to_the_end(handle, &mut signals, shown).await else {
             shown.progress().clear();
-            finish.at_once();
             // Whoever looks at the index next takes in the rest.
             std::mem::forget(listing);
-            return Ok(Exit::Cancelled);
+            return Err(CliError {
+                resume: finish.stopped.resume(),
+                ..CliError::usage("stopped", "the run was stopped at once").exit(Exit::Cancelled)
+            });
         };
         shown.progress().clear();
         listing.end(self.terminal);

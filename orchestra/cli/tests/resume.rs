@@ -467,6 +467,12 @@ fn without_a_journal_a_pause_can_still_be_resumed() {
     place.call(&["run", "g.dot", "--durability", "none"]).exits(5);
     let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
     assert!(!place.path(&folder).join("journal.jsonl").exists());
+    let none = place.call(&["checkpoints", "last"]).exits(0);
+    assert!(
+        none.stderr.contains("the run has no checkpoints"),
+        "{}",
+        none.stderr
+    );
     place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
     assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
     place

@@ -72,6 +72,11 @@ impl Settings {
         self.files.clone()
     }
 
+    /// The folder of runs; `None` where they are not kept.
+    pub(crate) fn runs_dir(&self) -> Option<&Path> {
+        self.runs_dir.as_deref()
+    }
+
     /// How a run is kept in a folder.
     pub(crate) fn durability(&self) -> Durability {
         self.durability

@@ -1,6 +1,6 @@
 //! `checkpoints`: the points of a run from which one may replay.
 
-use orchestra_engine::{EventKind, RunEvent, RunFolder, Timestamp};
+use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, Timestamp};
 use serde::Serialize;
 
 use super::status::Written;
@@ -44,7 +44,11 @@ pub(crate) fn checkpoints(
     let events: Vec<RunEvent> = events
         .filter_map(|event| serde_json::from_value(event).ok())
         .collect();
-    let points = points(&events);
+    let points = match run.manifest().durability {
+        // Without a journal there is nothing to go back to.
+        Durability::None => Vec::new(),
+        _ => points(&events),
+    };
     if terminal.json {
         let content = &Points {
             run: run.manifest().run.clone(),
