@@ -257,14 +257,21 @@ fn without_restarts(key: &str) -> String {
     }
 }
 
-/// Looks at a run folder as others would, in the state in which a kill left it. A run that was not accepted yet is none.
+/// Looks at a run folder as others would, in the state in which a kill left it. Says whether there is a run: nothing was
+/// done for one that was not accepted yet.
 ///
 /// # Errors
 /// It cannot be read, or lacks a checkpoint that was told.
 pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
     let run = match RunFolder::open(folder) {
         Ok(run) => run,
-        Err(StoreError::NoRun { .. }) if log.is_empty() => return Ok(false),
+        Err(StoreError::NoRun { .. }) => {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            let done = log.iter().find(|line| line.run == name);
+            return done.map_or(Ok(false), |done| {
+                Err(format!("it was never accepted, and {done:?}"))
+            });
+        }
         Err(error) => return Err(error.to_string()),
     };
     let told = |error: StoreError| error.to_string();
