@@ -6,10 +6,11 @@
 //! taken, by which the announcement is discarded: silence never publishes.
 //!
 //! Without a terminal the answers come from the command line or from a pipe; where nobody can be asked, the program
-//! leaves with exit code 5 and names the gate.
+//! leaves with exit code 5, names the gate, and prints the command that goes on with the run.
 //!
 //! `cargo run -p human_gate -- run human_gate --answer review=Shorten --answer review=Publish`
 //! `cargo run -p human_gate -- run human_gate --set product=Kettle --set version=2.1`
+//! `cargo run -p human_gate -- resume last --answer review=Publish`
 
 use std::path::PathBuf;
 

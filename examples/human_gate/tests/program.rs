@@ -60,3 +60,32 @@ fn where_nobody_can_be_asked_the_gate_is_named() {
     assert!(shown.contains("the gate `review` waits for a person"), "{shown}");
     assert_eq!(text(&done.stdout), "paused: start -> write\n");
 }
+
+#[test]
+fn a_run_that_waits_is_answered_and_goes_on_in_another_process_of_the_same_program() {
+    let place = tempfile::tempdir().unwrap();
+    let program = |args: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_human_gate"));
+        program.args(args).current_dir(place.path()).stdin(Stdio::null());
+        program.output().unwrap()
+    };
+    let waits = program(&["run", "human_gate", "--set", "product=Kettle"]);
+    assert_eq!(waits.status.code(), Some(5));
+    let shown = text(&waits.stderr);
+    let command = shown.trim_end().lines().next_back().unwrap().to_owned();
+    assert!(command.starts_with("resume with: human_gate resume "), "{shown}");
+    let shortened = program(&["answer", "last", "review", "Shorten"]);
+    assert_eq!(shortened.status.code(), Some(0), "{}", text(&shortened.stderr));
+    let id = command.rsplit(' ').next().unwrap();
+    let published = program(&["resume", id, "--answer", "review=Publish"]);
+    assert_eq!(
+        text(&published.stdout),
+        "success: start -> write -> review -> shorten -> review -> publish -> exit\n"
+    );
+    let folder = place.path().join(".orchestra/runs").join(id);
+    let announcement = std::fs::read_to_string(folder.join("publish/announcement.md")).unwrap();
+    assert_eq!(
+        announcement,
+        "Kettle 1.4 is here. It starts twice as fast and needs half of the memory.\n"
+    );
+}

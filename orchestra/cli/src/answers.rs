@@ -1,19 +1,14 @@
-//! Who answers the questions of a run: the script, the command line, nobody (`--auto-approve`), a person; in this order.
+//! Who answers the questions of a run that its script does not: the command line, nobody (`--auto-approve`), a person; in
+//! this order.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
-use orchestra_engine::{
-    Answer, AutoApprove, InterviewError, Interviewer, Question, QueueInterviewer, Script,
-};
+use orchestra_engine::{Answer, AutoApprove, InterviewError, Interviewer, Question, QueueInterviewer};
 use orchestra_graph::Pipeline;
-use orchestra_testkit::{ScriptError, answered_gate, check_answer, gate_question, scripted_answer};
+use orchestra_testkit::{answered_gate, check_answer, gate_question};
 
 use crate::error::CliError;
 
 /// Answers the questions of a run; silence never approves.
 pub(crate) struct Answers<C> {
-    pub(crate) scripted: Scripted,
     pub(crate) given: QueueInterviewer,
     pub(crate) approve: bool,
     pub(crate) console: C,
@@ -21,9 +16,6 @@ pub(crate) struct Answers<C> {
 
 impl<C: Interviewer> Interviewer for Answers<C> {
     async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
-        if let Some(answer) = self.scripted.next(&question.node) {
-            return Ok(answer);
-        }
         if let Some(answer) = self.given.take_for(&question.node) {
             return Ok(answer);
         }
@@ -35,41 +27,6 @@ impl<C: Interviewer> Interviewer for Answers<C> {
 
     async fn inform(&self, message: &str, stage: &str) {
         self.console.inform(message, stage).await;
-    }
-}
-
-/// The answers of a simulation's script: in turn, and the last again and again.
-#[derive(Debug, Default)]
-pub(crate) struct Scripted {
-    gates: Mutex<BTreeMap<String, (usize, Vec<Answer>)>>,
-}
-
-impl Scripted {
-    /// Takes the entries of gates out of a script.
-    pub(crate) fn of_script(script: &mut Script, pipeline: &Pipeline) -> Result<Scripted, CliError> {
-        let mut gates = BTreeMap::new();
-        for row in pipeline.nodes.iter() {
-            let Some(question) = gate_question(pipeline, &row.id) else {
-                continue;
-            };
-            let outcomes = script.outcomes_of(&row.id).iter();
-            let answers: Result<Vec<Answer>, ScriptError> = outcomes
-                .map(|outcome| scripted_answer(&question, outcome))
-                .collect();
-            script.remove(&row.id);
-            gates.insert(row.id.to_string(), (0, answers?));
-        }
-        Ok(Scripted {
-            gates: Mutex::new(gates),
-        })
-    }
-
-    fn next(&self, node: &str) -> Option<Answer> {
-        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        let (turn, answers) = gates.get_mut(node)?;
-        let answer = answers.get(*turn).or(answers.last()).cloned();
-        *turn += 1;
-        answer
     }
 }
 

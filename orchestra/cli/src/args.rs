@@ -20,7 +20,14 @@ const EXIT_CODES: &str = "Exit codes:
   3  the pipeline is invalid
   4  credentials are missing
   5  the run waits for a person, and nobody can be asked
-  130  cancelled";
+  6  a budget or the longest time was reached
+  7  another process owns the run
+  130  stopped from outside: cancelled, paused or interrupted";
+
+/// The folder of all run folders, where nothing else is said.
+pub(crate) const RUNS: &str = ".orchestra/runs";
+
+const RUN: &str = "The run: its id, the beginning of it, `last`, or its folder";
 
 /// Checks, draws and runs pipelines written in Graphviz DOT.
 #[derive(Debug, Parser)]
@@ -54,12 +61,30 @@ pub(crate) enum Command {
     Compile(CompileArgs),
     /// Run a pipeline
     Run(RunArgs),
-    /// Draw a pipeline
+    /// Go on with a run that stopped, from where it is
+    Resume(ResumeArgs),
+    /// Begin a run where another run was at a checkpoint
+    Replay(ReplayArgs),
+    /// List runs, or show one in depth: path, attempts, cost, why each edge
+    Status(StatusArgs),
+    /// List the points of a run that one may replay from
+    Checkpoints(CheckpointsArgs),
+    /// Follow a run that another process executes, and answer its questions
+    Attach(AttachArgs),
+    /// Answer a question of a run
+    Answer(AnswerArgs),
+    /// Pause a run that another process executes, so that it can be resumed
+    Pause(PauseArgs),
+    /// End a run
+    Cancel(CancelArgs),
+    /// Draw a pipeline, coloured by a run where one is given
     Graph(GraphArgs),
     /// Explain a diagnostic: what, why, a bad and a good example
     Explain(ExplainArgs),
     /// Write pipelines in canonical form, with their comments
     Fmt(FmtArgs),
+    /// Remove the folders of runs that ended long ago
+    Cleanup(CleanupArgs),
     /// Make a project that compiles and runs
     Init(InitArgs),
     /// Print a completion script for a shell
@@ -122,29 +147,194 @@ pub(crate) struct RunArgs {
     /// Outcomes that a stage gives in turn when simulated; the last one repeats
     #[arg(long, value_name = "NODE=WORD[,WORD]")]
     pub(crate) outcome: Vec<String>,
-    /// Answer a human gate beforehand; several answers of one gate are taken in turn
-    #[arg(long, value_name = "NODE=CHOICE")]
-    pub(crate) answer: Vec<String>,
-    /// Approve at every human gate without asking: yes, or the first choice
-    #[arg(long)]
-    pub(crate) auto_approve: bool,
+    #[command(flatten)]
+    pub(crate) answers: AnswerOptions,
     /// Set a context value: JSON where it parses, else text
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The folder of all run folders
-    #[arg(long, value_name = "DIR", default_value = ".orchestra/runs")]
-    pub(crate) runs: PathBuf,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
     /// Exactly this folder for the run
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
     /// The seed of every chance in the run
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
+    /// What the run must survive before a stage counts as done
+    #[arg(long, value_enum, default_value_t = Survives::Full)]
+    pub(crate) durability: Survives,
+    #[command(flatten)]
+    pub(crate) lints: Lints,
+}
+
+/// Where runs are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunsDir {
+    /// The folder of all run folders
+    #[arg(id = "runs", long = "runs", value_name = "DIR", default_value = RUNS)]
+    pub(crate) dir: PathBuf,
+}
+
+/// Who answers the questions of a run, beside a person.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AnswerOptions {
+    /// Answer a human gate beforehand; several answers of one gate are taken in turn
+    #[arg(long, value_name = "NODE=CHOICE")]
+    pub(crate) answer: Vec<String>,
+    /// Approve at every human gate without asking: yes, or the first choice
+    #[arg(long)]
+    pub(crate) auto_approve: bool,
+}
+
+/// How much a run may use; it pauses when it has.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct LimitOptions {
+    /// The most that models may cost, such as `2.50`
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<String>,
+    /// The most tokens that models may read and write
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
     /// The longest that the run may take, such as `15m`
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_time: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Survives {
+    /// A loss of power
+    Full,
+    /// The end of the process
+    Process,
+    /// Nothing but a pause and the end
+    None,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
     #[command(flatten)]
-    pub(crate) lints: Lints,
+    pub(crate) going_on: GoingOn,
+    /// Take the run from a process that hangs; should it wake, it can write nothing more
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    /// Where to begin, such as `cp_000012`; `orchestra checkpoints RUN` lists them
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub(crate) checkpoint: String,
+    #[command(flatten)]
+    pub(crate) going_on: GoingOn,
+    /// Exactly this folder for the new run
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+/// How a run that was begun before goes on.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct GoingOn {
+    /// Go on although the pipeline was changed, if the places where the run stands are still there
+    #[arg(long)]
+    pub(crate) accept_changes: bool,
+    #[command(flatten)]
+    pub(crate) answers: AnswerOptions,
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: Option<String>,
+    /// At most so many runs in the list
+    #[arg(long, value_name = "N", conflicts_with = "run")]
+    pub(crate) limit: Option<usize>,
+    /// Show the whole path, however long it is
+    #[arg(long, requires = "run")]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckpointsArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    /// Show only what happens from now on
+    #[arg(long)]
+    pub(crate) tail: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    /// The gate that asks
+    #[arg(value_name = "GATE")]
+    pub(crate) gate: String,
+    /// The choice, by its key, its label or its target; or the text, where the gate takes any
+    #[arg(value_name = "CHOICE")]
+    pub(crate) choice: String,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    /// Why; it is kept with the run
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    #[arg(value_name = "RUN", help = RUN)]
+    pub(crate) run: String,
+    /// Why; it is kept with the run
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CleanupArgs {
+    /// Remove runs that ended longer ago than this
+    #[arg(long, value_name = "DURATION", default_value = "7d")]
+    pub(crate) older_than: String,
+    /// Remove paused runs too, which could be resumed
+    #[arg(long)]
+    pub(crate) paused: bool,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
 }
 
 #[derive(Debug, Args)]
@@ -152,6 +342,11 @@ pub(crate) struct GraphArgs {
     /// The pipeline
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+    /// Colour it by this run: its id, the beginning of it, `last`, or its folder
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
     /// The form; without it, that of the output file's ending, else text on a terminal and SVG elsewhere
     #[arg(long, value_enum)]
     pub(crate) format: Option<Picture>,

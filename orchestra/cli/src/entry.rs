@@ -3,13 +3,35 @@
 use std::future::{Future, IntoFuture};
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Binding, Engine, HandlerSet, RunHandle, SharedPipeline, StartBuilder, StartError, Supplies,
+    Binding, Budget, Engine, HandlerSet, ReplayBuilder, ResumeBuilder, RunHandle, SharedPipeline,
+    StartBuilder, StartError, Supplies,
 };
-use orchestra_graph::Pipeline;
+use orchestra_graph::{Pipeline, ShapeFallback, Transform};
 use serde_json::Value;
+
+/// How a run begins, or goes on.
+#[derive(Debug)]
+pub(crate) enum Begin {
+    /// A new run.
+    Start(StartOptions),
+    /// A run that stopped, from where it is.
+    Resume {
+        folder: PathBuf,
+        options: GoOnOptions,
+        take_over: bool,
+    },
+    /// A new run, from where another one was.
+    Replay {
+        folder: PathBuf,
+        checkpoint: String,
+        run_dir: Option<PathBuf>,
+        options: GoOnOptions,
+    },
+}
 
 /// What a run is started with.
 #[derive(Debug, Default)]
@@ -17,11 +39,25 @@ pub(crate) struct StartOptions {
     pub(crate) params: Vec<(String, Value)>,
     pub(crate) seed: Option<u64>,
     pub(crate) run_dir: Option<PathBuf>,
-    pub(crate) max_time: Option<Duration>,
+    pub(crate) limits: Limits,
 }
 
-type StartFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>>>>;
-type Start = Box<dyn Fn(&Engine, StartOptions) -> StartFuture>;
+/// What a run goes on with.
+#[derive(Debug, Default)]
+pub(crate) struct GoOnOptions {
+    pub(crate) accept_changes: bool,
+    pub(crate) limits: Limits,
+}
+
+/// How much a run may use before it pauses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) time: Option<Duration>,
+    pub(crate) budget: Budget,
+}
+
+type BeginFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>>>>;
+type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture>;
 
 /// A pipeline that a program is compiled with, and how to start it. `orchestra::main!` makes these.
 ///
@@ -52,7 +88,7 @@ type Start = Box<dyn Fn(&Engine, StartOptions) -> StartFuture>;
 pub struct Entry {
     name: String,
     pipeline: &'static Pipeline,
-    start: Start,
+    begin: BeginRun,
 }
 
 impl Entry {
@@ -64,14 +100,31 @@ impl Entry {
         S: Supplies<H>,
     {
         let pipeline = binding.pipeline();
-        let start: Start = Box::new(move |engine, options| {
-            let start = with_options(engine.start(binding.clone(), handlers()), options);
-            Box::pin(start.into_future())
+        let begin: BeginRun = Box::new(move |engine, begin| {
+            let (binding, handlers) = (binding.clone(), handlers());
+            match begin {
+                Begin::Start(options) => start(engine.start(binding, handlers), options),
+                Begin::Resume {
+                    folder,
+                    options,
+                    take_over,
+                } => resume(engine.resume(folder, binding, handlers), options, take_over),
+                Begin::Replay {
+                    folder,
+                    checkpoint,
+                    run_dir,
+                    options,
+                } => replay(
+                    engine.replay(folder, checkpoint, binding, handlers),
+                    run_dir,
+                    options,
+                ),
+            }
         });
         Entry {
             name: name.to_owned(),
             pipeline,
-            start,
+            begin,
         }
     }
 
@@ -94,16 +147,49 @@ impl Entry {
         self.pipeline
     }
 
-    pub(crate) async fn start(
-        &self,
-        engine: &Engine,
-        options: StartOptions,
-    ) -> Result<RunHandle, StartError> {
-        (self.start)(engine, options).await
+    pub(crate) async fn begin(&self, engine: &Engine, begin: Begin) -> Result<RunHandle, StartError> {
+        (self.begin)(engine, begin).await
     }
 }
 
-fn with_options(mut start: StartBuilder, options: StartOptions) -> StartBuilder {
+/// Begins a run of a pipeline that was loaded from a file.
+pub(crate) async fn begin_loaded(
+    engine: &Engine,
+    pipeline: SharedPipeline,
+    begin: Begin,
+) -> Result<RunHandle, StartError> {
+    let begun = match begin {
+        Begin::Start(options) => start(engine.start_loaded(pipeline, ()), options),
+        Begin::Resume {
+            folder,
+            options,
+            take_over,
+        } => {
+            let builder = engine
+                .resume_loaded(folder, pipeline, ())
+                .transforms(transforms());
+            resume(builder, options, take_over)
+        }
+        Begin::Replay {
+            folder,
+            checkpoint,
+            run_dir,
+            options,
+        } => {
+            let builder = engine.replay_loaded(folder, checkpoint, pipeline, ());
+            let builder = builder.going_on(|resume| resume.transforms(transforms()));
+            replay(builder, run_dir, options)
+        }
+    };
+    begun.await
+}
+
+/// With what a file is loaded that is to be run here: this program has no handlers for types of files.
+pub(crate) fn transforms() -> Vec<Arc<dyn Transform>> {
+    vec![Arc::new(ShapeFallback::default())]
+}
+
+fn start(mut start: StartBuilder, options: StartOptions) -> BeginFuture {
     for (key, value) in options.params {
         start = start.param(key, value);
     }
@@ -113,17 +199,34 @@ fn with_options(mut start: StartBuilder, options: StartOptions) -> StartBuilder 
     if let Some(folder) = options.run_dir {
         start = start.run_dir(folder);
     }
-    if let Some(limit) = options.max_time {
+    if let Some(limit) = options.limits.time {
         start = start.max_time(limit);
     }
-    start
+    Box::pin(start.budget(options.limits.budget).into_future())
 }
 
-/// Starts a pipeline that was loaded from a file.
-pub(crate) async fn start_loaded(
-    engine: &Engine,
-    pipeline: SharedPipeline,
-    options: StartOptions,
-) -> Result<RunHandle, StartError> {
-    with_options(engine.start_loaded(pipeline, ()), options).await
+fn resume(builder: ResumeBuilder, options: GoOnOptions, take_over: bool) -> BeginFuture {
+    let mut builder = go_on(builder, &options);
+    if take_over {
+        builder = builder.take_over();
+    }
+    Box::pin(builder.into_future())
+}
+
+fn replay(builder: ReplayBuilder, run_dir: Option<PathBuf>, options: GoOnOptions) -> BeginFuture {
+    let mut builder = builder.going_on(|resume| go_on(resume, &options));
+    if let Some(folder) = run_dir {
+        builder = builder.run_dir(folder);
+    }
+    Box::pin(builder.into_future())
+}
+
+fn go_on(mut builder: ResumeBuilder, options: &GoOnOptions) -> ResumeBuilder {
+    if options.accept_changes {
+        builder = builder.accept_changes();
+    }
+    if let Some(limit) = options.limits.time {
+        builder = builder.max_time(limit);
+    }
+    builder.budget(options.limits.budget)
 }

@@ -1,7 +1,10 @@
 //! Why a command ended otherwise than well, and the exit code that says so.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
+use orchestra_engine::StoreError;
+use orchestra_sessions::SessionError;
 use orchestra_testkit::ScriptError;
 
 /// The exit codes of the contract.
@@ -13,7 +16,22 @@ pub(crate) enum Exit {
     Invalid = 3,
     Credentials = 4,
     WaitsForHuman = 5,
+    Budget = 6,
+    Owned = 7,
     Cancelled = 130,
+}
+
+impl Exit {
+    /// The exit code of a run folder that cannot be used.
+    pub(crate) fn of_store(error: &StoreError) -> Exit {
+        match error {
+            StoreError::Owned { .. } | StoreError::OwnershipLost { .. } => Exit::Owned,
+            StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Version { .. } => {
+                Exit::RunFailed
+            }
+            _ => Exit::Usage,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -27,19 +45,27 @@ impl From<Exit> for ExitCode {
 #[error("{message}")]
 pub(crate) struct CliError {
     pub(crate) exit: Exit,
-    pub(crate) code: &'static str,
+    pub(crate) code: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
+    /// The command that goes on with the run, where one can.
+    pub(crate) resume: Option<String>,
 }
 
 impl CliError {
-    pub(crate) fn usage(code: &'static str, message: impl Into<String>) -> CliError {
+    pub(crate) fn usage(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> CliError {
         CliError {
             exit: Exit::Usage,
-            code,
+            code: code.into(),
             message: message.into(),
             help: None,
+            resume: None,
         }
+    }
+
+    pub(crate) fn exit(mut self, exit: Exit) -> CliError {
+        self.exit = exit;
+        self
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> CliError {
@@ -53,6 +79,23 @@ impl From<ScriptError> for CliError {
         CliError {
             help: error.help(),
             ..CliError::usage(error.code(), error.to_string())
+        }
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> CliError {
+        CliError::usage(error.code(), error.to_string()).exit(Exit::of_store(&error))
+    }
+}
+
+impl From<SessionError> for CliError {
+    fn from(error: SessionError) -> CliError {
+        let fault = CliError::usage(error.code(), error.to_string());
+        match error {
+            SessionError::UnknownRun { .. } => fault.help("`status` lists the runs"),
+            SessionError::AmbiguousRun { .. } | SessionError::NotARun { .. } => fault,
+            _ => fault.exit(Exit::RunFailed),
         }
     }
 }

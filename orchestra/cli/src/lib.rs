@@ -6,11 +6,20 @@ mod answers;
 mod args;
 mod commands;
 mod console;
+mod depth;
 mod entry;
 mod error;
+mod finish;
+mod going;
+mod layout;
+mod listing;
 mod pipelines;
 mod progress;
+mod runs;
+mod signals;
+mod tail;
 mod terminal;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -27,7 +36,8 @@ pub use crate::entry::Entry;
 /// Runs the command line of a program that is compiled with these pipelines; none for `orchestra` itself.
 ///
 /// The exit code follows the contract: 0 ok, 1 the run failed, 2 wrong usage, 3 invalid pipeline, 4 credentials
-/// missing, 5 it waits for a person and nobody can be asked, 130 cancelled.
+/// missing, 5 it waits for a person and nobody can be asked, 6 a budget was reached, 7 another process owns the run,
+/// 130 stopped from outside.
 pub fn main(entries: Vec<Entry>) -> ExitCode {
     let program = program();
     let mut command = Cli::command().name(program.clone()).bin_name(program.clone());
@@ -57,6 +67,7 @@ pub fn main(entries: Vec<Entry>) -> ExitCode {
             if terminal.json {
                 terminal.object(&json!({
                     "schema": "orchestra.error/1", "code": error.code, "message": error.message, "help": error.help,
+                    "resume": error.resume,
                 }));
             }
             terminal.say(&format!(
@@ -65,6 +76,9 @@ pub fn main(entries: Vec<Entry>) -> ExitCode {
             ));
             if let Some(help) = &error.help {
                 terminal.say(&format!("  help: {help}"));
+            }
+            if let Some(command) = &error.resume {
+                terminal.say(&finish::resume_line(&terminal, command));
             }
             error.exit.into()
         }

@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::{fs, io};
 
 use orchestra_engine::Disk;
 use orchestra_graph::{
-    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, ShapeFallback, Source, Transform,
-    did_you_mean, load, load_bytes,
+    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, Source, did_you_mean, load, load_bytes,
 };
 
 use crate::Entry;
 use crate::args::{Format, Lints};
+use crate::entry::transforms;
 use crate::error::CliError;
 use crate::terminal::Terminal;
 
@@ -27,6 +26,12 @@ impl Pipelines {
         self.entries.iter().find(|entry| entry.name() == name)
     }
 
+    /// The compiled pipeline with which a run was begun.
+    pub(crate) fn entry_of(&self, name: &str, file: &str) -> Option<&Entry> {
+        let is = |entry: &&Entry| entry.pipeline().name == *name && *entry.pipeline().file == *file;
+        self.entries.iter().find(is)
+    }
+
     /// Loads and checks a pipeline by the name of its file, or by its own name. Its handlers may be anybody's.
     pub(crate) fn load(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
         self.load_with(name, lints, LoadOptions::default())
@@ -34,11 +39,9 @@ impl Pipelines {
 
     /// Like [`load`](Pipelines::load), to be run here: this program has no handlers for types of files.
     pub(crate) fn load_to_run(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
-        let fallback: Arc<dyn Transform> = Arc::new(ShapeFallback::default());
-        let transforms = if self.entry(name).is_some() {
-            Vec::new()
-        } else {
-            vec![fallback]
+        let transforms = match self.entry(name) {
+            Some(_) => Vec::new(),
+            None => transforms(),
         };
         self.load_with(
             name,

@@ -4,9 +4,10 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition};
+use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition, Timestamp};
 
 use crate::console::Screen;
+use crate::layout::{between, now};
 use crate::terminal::{Paint, Terminal};
 
 /// What is shown of a run: shared by its events, its questions and the clock.
@@ -58,6 +59,8 @@ struct Running {
     /// What it is doing, where that is not its work.
     doing: &'static str,
     since: Instant,
+    /// Whether it had begun before the run was interrupted.
+    repeat: bool,
 }
 
 /// The lines of a run.
@@ -106,6 +109,11 @@ impl Progress {
         }
     }
 
+    /// Says which run it is that is followed; otherwise it is that of the first event.
+    pub(crate) fn of_run(&mut self, run: &str) {
+        self.run = RunId::new(run).ok();
+    }
+
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &RunEvent) {
         let run = self.run.get_or_insert_with(|| event.run.clone());
@@ -120,8 +128,27 @@ impl Progress {
                 let name = self.terminal.paint(Paint::Bold, name);
                 self.line(&format!("{}{name}{goal}", self.inside));
             }
-            EventKind::StageStarted { node, branch, .. } => {
-                self.begins(named(branch.as_deref(), node), "");
+            EventKind::PipelineResumed {
+                checkpoint,
+                repaired,
+                replayed_from,
+                ..
+            } => {
+                let inside = &self.inside;
+                self.running.retain(|running| !running.name.starts_with(inside));
+                let from = replayed_from.as_ref().unwrap_or(checkpoint);
+                self.note(&format!("goes on from {from}"));
+                for mended in repaired {
+                    self.note(&format!("mended: {}", one_line(mended)));
+                }
+            }
+            EventKind::StageStarted {
+                node, branch, repeat, ..
+            } => {
+                self.begins(named(branch.as_deref(), node), "", event.time);
+                if let Some(begun) = self.running.last_mut() {
+                    begun.repeat = *repeat;
+                }
             }
             EventKind::StageCompleted {
                 node,
@@ -170,7 +197,7 @@ impl Progress {
                 self.note(&format!(
                     "{name} again in {delay}, attempt {attempt} of {max_attempts}"
                 ));
-                self.begins(name, WAITS);
+                self.begins(name, WAITS, event.time);
             }
             EventKind::StageCancelled {
                 node,
@@ -183,7 +210,7 @@ impl Progress {
                 let mark = self.terminal.paint(Paint::Warn, "   cut");
                 let name = named(branch.as_deref(), node);
                 // What ends a question tells itself why.
-                if self.over(&name) == Some(ASKS) {
+                if self.over(&name).is_some_and(|over| over.doing == ASKS) {
                     return;
                 }
                 self.ends(&mark, &name, (*visit, *attempt), *duration, None);
@@ -213,7 +240,7 @@ impl Progress {
                 self.note(&format!("{} {}{why}", bracketed(branch), status.word()));
             }
             EventKind::InterviewStarted { node, branch, .. } => {
-                self.begins(named(branch.as_deref(), node), ASKS);
+                self.begins(named(branch.as_deref(), node), ASKS, event.time);
             }
             EventKind::InterviewTimeout {
                 node,
@@ -264,21 +291,23 @@ impl Progress {
         }
     }
 
-    fn begins(&mut self, name: String, doing: &'static str) {
-        self.over(&name);
+    fn begins(&mut self, name: String, doing: &'static str, at: Timestamp) {
+        let over = self.over(&name);
+        let before = between(at, now());
         self.running.push(Running {
+            repeat: over.is_some_and(|over| over.repeat),
             name: format!("{}{name}", self.inside),
             doing,
-            since: Instant::now(),
+            since: Instant::now().checked_sub(before).unwrap_or_else(Instant::now),
         });
         self.tick();
     }
 
-    /// Takes a stage off the live line; says what it was doing.
-    fn over(&mut self, name: &str) -> Option<&'static str> {
+    /// Takes a stage off the live line.
+    fn over(&mut self, name: &str) -> Option<Running> {
         let is = |running: &Running| running.name.strip_prefix(&*self.inside) == Some(name);
         let at = self.running.iter().position(is)?;
-        Some(self.running.remove(at).doing)
+        Some(self.running.remove(at))
     }
 
     fn ends(
@@ -289,15 +318,11 @@ impl Progress {
         took: Duration,
         notes: Option<&str>,
     ) {
-        self.over(name);
-        let mut again = String::new();
-        if visit > 1 {
-            again.push_str(&format!(", visit {visit}"));
-        }
-        if attempt > 1 {
-            again.push_str(&format!(", attempt {attempt}"));
-        }
-        let name = format!("{}{name}{again}", self.inside);
+        let again = match self.over(name) {
+            Some(Running { repeat: true, .. }) => ", repeated",
+            _ => "",
+        };
+        let name = format!("{}{name}{}{again}", self.inside, self::attempt(visit, attempt));
         let notes = notes.map_or_else(String::new, |notes| format!("  {}", one_line(notes)));
         self.line(&format!(
             "{mark} {name:<24} {:>8}{}",
@@ -307,7 +332,7 @@ impl Progress {
     }
 
     /// A line beneath that of a stage.
-    fn note(&mut self, text: &str) {
+    pub(crate) fn note(&mut self, text: &str) {
         let text = self.terminal.paint(Paint::Dim, &format!("{}{text}", self.inside));
         self.line(&format!("        {text}"));
     }
@@ -322,6 +347,13 @@ impl Progress {
                 self.terminal.progress(text);
             }
         }
+    }
+
+    /// Shows a line at once, whatever else is on the screen.
+    pub(crate) fn interject(&mut self, text: &str) {
+        self.clear();
+        self.end_line();
+        self.terminal.progress(text);
     }
 
     fn end_line(&mut self) {
@@ -382,8 +414,15 @@ fn inside(run: &RunId, of: &RunId) -> String {
     format!("{} > ", rest.unwrap_or(of))
 }
 
+/// Which visit and attempt of a stage it is, where that is not the first.
+pub(crate) fn attempt(visit: u32, attempt: u32) -> String {
+    let parts = [("visit", visit), ("attempt", attempt)];
+    let later = parts.into_iter().filter(|(_, number)| *number > 1);
+    later.map(|(word, number)| format!(", {word} {number}")).collect()
+}
+
 /// A stage with the branch that it runs in; the stage that its branch is named after needs no name of its own.
-fn named(branch: Option<&str>, node: &str) -> String {
+pub(crate) fn named(branch: Option<&str>, node: &str) -> String {
     match branch {
         Some(branch) if branch.rsplit(':').next() == Some(node) => bracketed(branch),
         Some(branch) => format!("{} {node}", bracketed(branch)),
@@ -392,7 +431,7 @@ fn named(branch: Option<&str>, node: &str) -> String {
 }
 
 /// A branch such as `fan#1:left/inner#1:a` as `[left/a]`.
-fn bracketed(branch: &str) -> String {
+pub(crate) fn bracketed(branch: &str) -> String {
     let steps = branch.split('/');
     let names = steps.map(|step| step.split_once(':').map_or(step, |(_, name)| name));
     format!("[{}]", names.collect::<Vec<_>>().join("/"))
@@ -414,7 +453,7 @@ fn values(tested: &TestedCondition) -> String {
     }
 }
 
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     const MAX: usize = 100;
     let line = text
         .lines()

@@ -6,7 +6,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{Place, done, tools};
+use support::{Place, tools};
 
 fn names(objects: &[Value]) -> Vec<&str> {
     objects
@@ -231,57 +231,24 @@ fn values_of_the_command_line_reach_conditions_and_the_run_folder_is_where_it_wa
 }
 
 #[test]
-fn the_longest_time_ends_a_run() {
+fn the_longest_time_pauses_a_run_with_code_6() {
     let place = Place::new();
     place.write(
         "a.dot",
         "digraph a { start -> wait -> exit; wait [shape=parallelogram, tool_command=\"sleep 600\"] }",
     );
-    let run = place.call(&["run", "a.dot", "--max-time", "300ms"]);
-    assert_ne!(run.code, 0, "{}", run.stdout);
-}
-
-#[test]
-fn an_interrupt_ends_the_run_with_code_130_and_leaves_no_tool() {
-    use std::io::{BufRead, BufReader};
-    let place = Place::new();
-    place.write(
-        "a.dot",
-        "digraph a { start -> wait -> exit; wait [shape=parallelogram, tool_command=\"echo $$ > pid; sleep 600\"] }",
+    let run = place.call(&["run", "a.dot", "--max-time", "300ms"]).exits(6);
+    assert_eq!(run.stdout, "paused: start\n");
+    assert!(
+        run.stderr.contains("longer than its limit of 300ms"),
+        "{}",
+        run.stderr
     );
-    let mut command = place.command(&["run", "a.dot", "--json"]);
-    let mut child = command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    for line in lines.by_ref() {
-        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if event["event"] == "StageStarted" && event["node"] == "wait" {
-            break;
-        }
-    }
-    while !place.path("pid").is_file() || place.read("pid").trim().is_empty() {
-        std::thread::yield_now();
-    }
-    let pid = place.read("pid").trim().to_owned();
-    std::process::Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    let rest: Vec<String> = lines.map(Result::unwrap).collect();
-    let status = done(child.wait_with_output().unwrap());
-    assert_eq!(status.code, 130, "{}", status.stderr);
-    let result: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
-    assert_eq!(result["status"], "cancelled");
-    let alive = std::process::Command::new("kill")
-        .args(["-0", &pid])
-        .output()
-        .unwrap()
-        .status
-        .success();
-    assert!(!alive, "the tool of process {pid} is still there");
+    assert!(
+        run.last_line().starts_with("resume with: orchestra resume "),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

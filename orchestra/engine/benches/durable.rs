@@ -20,8 +20,8 @@ use support::{Noops, chain, circle, middle, print, single};
 /// The size of a record of a small stage.
 const RECORD: usize = 300;
 
-fn engine(level: Durability) -> Engine {
-    let builder = Engine::builder().durability(level);
+fn engine(level: Durability, status_files: bool) -> Engine {
+    let builder = Engine::builder().durability(level).status_files(status_files);
     builder.build().expect("the engine is sound")
 }
 
@@ -107,23 +107,24 @@ fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
         number += 1;
         place.join(format!("run-{number}"))
     };
-    let full = engine(Durability::Full);
-    let process = engine(Durability::Process);
     let per_stage = |seconds: f64, stages: usize| seconds * 1e6 / stages as f64;
-    let mut w2f = None;
-    if wanted("W2f") || wanted("W2c") {
-        // Side by side, because the disk's own speed changes from second to second.
+    // Side by side, because the disk's own speed changes from second to second; the ratio of each pair is what counts.
+    let mut paired = |engine: &Engine, ballast: Option<&Value>| {
         let mut pairs: Vec<(f64, f64)> = (0..11)
             .map(|_| {
                 let limit = synced_append(place, STAGES);
-                let ours = per_stage(timed(&full, pipeline, &folder(), None), STAGES);
-                (ours, limit)
+                (
+                    per_stage(timed(engine, pipeline, &folder(), ballast), STAGES),
+                    limit,
+                )
             })
             .collect();
-        let limit = middle(&mut pairs.iter().map(|(_, limit)| *limit).collect::<Vec<_>>());
-        pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let ours = pairs[pairs.len() / 2].0;
-        w2f = Some(ours);
+        pairs.sort_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
+        pairs[pairs.len() / 2]
+    };
+    let [plain, all] = [false, true].map(|files| engine(Durability::Full, files));
+    if wanted("W2f") {
+        let (ours, limit) = paired(&plain, None);
         print(
             "W2f chain of 1,000, every stage durable",
             "us/stage",
@@ -132,34 +133,42 @@ fn steps(place: &Path, wanted: &dyn Fn(&str) -> bool) {
             limit * 1.3,
         );
     }
-    if wanted("W2p") {
-        let limit = plain_append(place, 100_000);
-        let mut all: Vec<f64> = (0..11)
-            .map(|_| per_stage(timed(&process, pipeline, &folder(), None), STAGES))
-            .collect();
+    if wanted("W2fs") {
+        let (ours, limit) = paired(&all, None);
         print(
-            "W2p the same, durable against a crash of the process",
+            "W2fs the same, a status file each",
             "us/stage",
-            middle(&mut all),
+            ours,
             limit,
-            5.0,
+            limit * 1.3,
         );
     }
     if wanted("W2c") {
         let ballast = megabyte();
-        let mut all: Vec<f64> = (0..7)
-            .map(|_| per_stage(timed(&full, pipeline, &folder(), Some(&ballast)), STAGES))
-            .collect();
-        let plain = w2f.unwrap_or_default();
+        let (ours, limit) = paired(&plain, Some(&ballast));
         print(
             "W2c as W2f, with 1 MB of context",
             "us/stage",
-            middle(&mut all),
-            plain,
-            plain * 1.3,
+            ours,
+            limit,
+            limit * 1.3 * 1.3,
         );
     }
+    for (name, files) in [
+        ("W2p the same, durable against a crash of the process", false),
+        ("W2ps the same, a status file each", true),
+    ] {
+        if wanted(name) {
+            let engine = engine(Durability::Process, files);
+            let limit = plain_append(place, 100_000);
+            let mut all: Vec<f64> = (0..21)
+                .map(|_| per_stage(timed(&engine, pipeline, &folder(), None), STAGES))
+                .collect();
+            print(name, "us/stage", middle(&mut all), limit, 5.0);
+        }
+    }
     if wanted("W2g") {
+        let process = engine(Durability::Process, false);
         let mut figures = Vec::new();
         for (turns, rounds) in [(333, 5), (3_333, 3), (33_333, 1)] {
             let pipeline = circle(turns);
@@ -249,7 +258,7 @@ fn long_runs(place: &Path, wanted: &dyn Fn(&str) -> bool) {
     }
     let pipeline = long_then_wait();
     let folder = place.join("long");
-    let engine = engine(Durability::Process);
+    let engine = engine(Durability::Process, true);
     let runtime = single();
     runtime.block_on(async {
         let run = engine

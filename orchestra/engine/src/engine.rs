@@ -1,17 +1,12 @@
-//! The engine: what runs have in common, and how one is started.
+//! The engine: what runs have in common.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::{Future, IntoFuture};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use orchestra_core::{Budget, Context, Machine, SharedPipeline};
+use orchestra_core::SharedPipeline;
 use orchestra_graph::kind;
-use serde_json::Value;
-use tracing::Instrument;
 
 use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
@@ -23,29 +18,17 @@ use crate::builtin::simulate::Script;
 use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
-use crate::control::attend;
-use crate::driver::{Driver, Limits};
-use crate::error::{BuildError, StartError};
+use crate::error::BuildError;
 use crate::event::RunEvent;
-use crate::handle::RunHandle;
 use crate::handler::{Handler, HandlerSet};
-use crate::id::{RunId, random};
 use crate::interview::{Interviewer, SharedInterviewer};
-use crate::keeping::Keeping;
-use crate::pinned::pin;
 use crate::registry::Registry;
 use crate::replay::ReplayBuilder;
-use crate::resolve::resolve;
 use crate::resume::ResumeBuilder;
-use crate::run::{Origin, Run};
+use crate::run::Origin;
 use crate::sink::Callback;
-use crate::store::{
-    Durability, FileSystem, FolderStore, Manifest, Opened, PROTOCOL, RunStore, SCHEMA, StoreError,
-    StoreOptions, system,
-};
-
-/// How often a generated name is tried again where its folder is taken.
-const NAME_TRIES: u32 = 8;
+use crate::start::StartBuilder;
+use crate::store::{Durability, FileSystem, FolderStore, Opened, StoreError, StoreOptions, system};
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
@@ -68,9 +51,11 @@ pub(crate) struct Settings {
     /// How large artifacts may be that have no file of their own.
     pub(crate) artifact_threshold: u64,
     working_dir: Option<PathBuf>,
-    runs_dir: Option<PathBuf>,
+    pub(crate) runs_dir: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
     durability: Durability,
+    /// Whether stages without files of their own get a status file.
+    pub(crate) status_files: bool,
 }
 
 impl Settings {
@@ -85,6 +70,11 @@ impl Settings {
 
     pub(crate) fn files(&self) -> Arc<dyn FileSystem> {
         self.files.clone()
+    }
+
+    /// The folder of runs; `None` where they are not kept.
+    pub(crate) fn runs_dir(&self) -> Option<&Path> {
+        self.runs_dir.as_deref()
     }
 
     /// How a run is kept in a folder.
@@ -145,6 +135,7 @@ impl Engine {
             runs_dir: None,
             files: system(),
             durability: Durability::default(),
+            status_files: true,
         }
     }
 
@@ -226,16 +217,7 @@ impl Engine {
             working_dir: self.settings.working_dir.clone(),
             ..Origin::default()
         };
-        StartBuilder {
-            settings: self.settings.clone(),
-            pipeline,
-            origin,
-            context: Context::new(),
-            seed: None,
-            run_id: None,
-            run_dir: None,
-            limits: Limits::default(),
-        }
+        StartBuilder::new(self.settings.clone(), pipeline, origin)
     }
 }
 
@@ -273,6 +255,7 @@ pub struct EngineBuilder {
     runs_dir: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
     durability: Durability,
+    status_files: bool,
 }
 
 impl EngineBuilder {
@@ -388,6 +371,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether a stage that keeps no files of its own gets a folder with its `status.json` all the same; at first it
+    /// does. The journal holds its outcome in any case. Pipelines of very many very short stages are several times faster
+    /// without, because a folder and a file cost more than a record.
+    #[must_use]
+    pub fn status_files(mut self, wanted: bool) -> EngineBuilder {
+        self.status_files = wanted;
+        self
+    }
+
     /// Another file system for run folders, for tests.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn FileSystem>) -> EngineBuilder {
@@ -428,6 +420,7 @@ impl EngineBuilder {
                 runs_dir: self.runs_dir,
                 files: self.files,
                 durability: self.durability,
+                status_files: self.status_files,
             }),
         })
     }
@@ -437,197 +430,4 @@ impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineBuilder").finish_non_exhaustive()
     }
-}
-
-/// A run that is about to start; await it.
-///
-/// ```
-/// # use orchestra_engine::Engine;
-/// # use orchestra_graph::{LoadOptions, Source, load};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let text = "digraph hello { start -> exit }";
-/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
-/// let engine = Engine::builder().build()?;
-/// let run = engine.start_loaded(pipeline, ()).param("pr", "42").seed(7).run_id("first").await?;
-/// assert_eq!(run.wait().await?.context.text("pr"), "42");
-/// # Ok(()) }
-/// ```
-#[must_use = "a run starts when this is awaited"]
-pub struct StartBuilder {
-    settings: Arc<Settings>,
-    pipeline: SharedPipeline,
-    origin: Origin,
-    context: Context,
-    seed: Option<u64>,
-    run_id: Option<String>,
-    run_dir: Option<PathBuf>,
-    limits: Limits,
-}
-
-impl StartBuilder {
-    /// A run that a stage of another run starts. It is kept in the folder that is given, or nowhere.
-    pub(crate) fn of_child(
-        settings: Arc<Settings>,
-        pipeline: SharedPipeline,
-        origin: Origin,
-        context: Context,
-        id: RunId,
-    ) -> StartBuilder {
-        StartBuilder {
-            settings,
-            pipeline,
-            context,
-            seed: Some(origin.seed),
-            origin,
-            run_id: Some(id.to_string()),
-            run_dir: None,
-            limits: Limits::default(),
-        }
-    }
-
-    /// A value in the context at the start.
-    pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
-        self.context.set(key.into(), value);
-        self
-    }
-
-    /// The seed of every chance in the run; without one it is drawn.
-    pub fn seed(mut self, seed: u64) -> StartBuilder {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// The name of the run; without one it is made of the time.
-    pub fn run_id(mut self, id: impl Into<String>) -> StartBuilder {
-        self.run_id = Some(id.into());
-        self
-    }
-
-    /// Keeps the run in exactly this folder, which must be new or empty.
-    pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> StartBuilder {
-        self.run_dir = Some(folder.into());
-        self
-    }
-
-    /// Stops the run where it is when it takes longer; it can [go on](Engine::resume) with more time.
-    pub fn max_time(mut self, limit: Duration) -> StartBuilder {
-        self.limits.time = Some(limit);
-        self
-    }
-
-    /// Stops the run where it is when it has used as much; it can [go on](Engine::resume) with a larger budget.
-    pub fn budget(mut self, budget: Budget) -> StartBuilder {
-        self.limits.budget = budget;
-        self
-    }
-
-    async fn start(self) -> Result<RunHandle, StartError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let StartBuilder {
-            settings, mut origin, ..
-        } = self;
-        let handlers = resolve(&settings, &self.pipeline, &origin)?;
-        let mut kinds = self.pipeline.kinds.iter();
-        if !kinds.any(|kind| settings.runner_of_children(kind).is_some()) {
-            // Only children need handlers by name again, and many runs may wait.
-            origin.registry = Arc::default();
-        }
-        let now = settings.clock.now();
-        let (mut id, named) = match self.run_id {
-            Some(id) => (RunId::new(id)?, true),
-            None => (RunId::generate(now), false),
-        };
-        let mut tries = if named || self.run_dir.is_some() {
-            1
-        } else {
-            NAME_TRIES
-        };
-        let seed = self.seed.unwrap_or_else(random);
-        origin.seed = seed;
-        let manifest = |id: &RunId| {
-            let (pipeline, children) = pin(&self.pipeline);
-            Manifest {
-                schema: SCHEMA.to_owned(),
-                protocol: PROTOCOL,
-                run: id.to_string(),
-                name: self.pipeline.name.to_string(),
-                goal: self.pipeline.goal().to_owned(),
-                file: self.pipeline.file.to_string(),
-                started: now,
-                seed,
-                simulated: settings.script.is_some(),
-                script: None,
-                engine: env!("CARGO_PKG_VERSION").to_owned(),
-                durability: settings.durability,
-                pipeline,
-                children,
-                params: self.context.clone(),
-                max_time: self.limits.time,
-                replayed_from: None,
-            }
-        };
-        let store = loop {
-            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
-                break None;
-            };
-            tries -= 1;
-            match create(&settings, folder, manifest(&id)).await {
-                Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
-                opened => break Some(opened?),
-            }
-        };
-        let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
-        let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
-        let run = Arc::new(Run::new(self.pipeline, id, settings, store.clone(), origin, 0));
-        let mut driver = Driver::new(run.clone(), machine, self.limits);
-        driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
-        let task = runtime.spawn(driver.drive(handlers).instrument(span));
-        attend(&run);
-        Ok(RunHandle::new(run, task))
-    }
-}
-
-impl IntoFuture for StartBuilder {
-    type Output = Result<RunHandle, StartError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.start())
-    }
-}
-
-impl fmt::Debug for StartBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartBuilder")
-            .field("pipeline", &self.pipeline.name)
-            .finish_non_exhaustive()
-    }
-}
-
-fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
-    match run_dir {
-        Some(folder) => Some(folder.to_owned()),
-        // A run within a run is kept within that run's folder.
-        None if depth > 0 => None,
-        None => settings.runs_dir.as_ref().map(|runs| runs.join(&**id)),
-    }
-}
-
-/// Makes a run's folder away from the threads that run stages.
-async fn create(
-    settings: &Settings,
-    folder: PathBuf,
-    manifest: Manifest,
-) -> Result<Arc<dyn RunStore>, StoreError> {
-    let path = folder.clone();
-    let (files, options) = (settings.files.clone(), settings.store_options(&folder));
-    let made = tokio::task::spawn_blocking(move || {
-        let store = FolderStore::create(files, &folder, options)?;
-        store.manifest(&manifest)?;
-        let store: Arc<dyn RunStore> = Arc::new(store);
-        Ok(store)
-    });
-    made.await
-        .unwrap_or_else(|error| Err(StoreError::io("make", &path, std::io::Error::other(error))))
 }

@@ -23,6 +23,7 @@ mod interview;
 mod keeping;
 mod needs;
 mod needs_text;
+mod offline;
 mod pending;
 mod pinned;
 pub mod process;
@@ -34,9 +35,11 @@ mod resolve;
 mod result;
 mod resume;
 mod run;
+mod settle;
 mod shared;
 mod sink;
 mod stage;
+mod start;
 mod steering;
 mod store;
 mod take_up;
@@ -58,7 +61,7 @@ pub use control::{
     Sender,
 };
 pub use disk::Disk;
-pub use engine::{Engine, EngineBuilder, StartBuilder};
+pub use engine::{Engine, EngineBuilder};
 pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
 pub use event::{EventError, EventKind, NodeName, PauseCode, RunEvent, TestedCondition};
 pub use handle::{Canceller, RunHandle};
@@ -74,6 +77,7 @@ pub use interview::{
 #[doc(hidden)]
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
+pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
     Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
@@ -84,6 +88,7 @@ pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, Transition
 pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
+pub use start::StartBuilder;
 pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
     ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,

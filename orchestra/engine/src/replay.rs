@@ -69,7 +69,8 @@ impl ReplayBuilder {
         self
     }
 
-    /// Keeps the new run in exactly this folder, which must be new or empty; without it, beside that of the other run.
+    /// Keeps the new run in exactly this folder, which must be new or empty; without it, in the engine's [folder of
+    /// runs](crate::EngineBuilder::runs_dir), or beside that of the other run where there is none.
     pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> ReplayBuilder {
         self.run_dir = Some(folder.into());
         self
@@ -95,7 +96,10 @@ impl ReplayBuilder {
             Some(id) => RunId::new(id)?,
             None => RunId::generate(now),
         };
-        let beside = || from.parent().map_or_else(PathBuf::new, Path::to_owned).join(&*id);
+        let beside = || {
+            let runs = settings.runs_dir().or(from.parent());
+            runs.map_or_else(PathBuf::new, Path::to_owned).join(&*id)
+        };
         let to = run_dir.unwrap_or_else(beside);
         let (source, target) = (from.clone(), to.clone());
         let forked = tokio::task::spawn_blocking(move || {

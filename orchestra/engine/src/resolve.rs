@@ -39,6 +39,13 @@ pub(crate) struct Handlers {
 }
 
 impl Handlers {
+    /// None, for a run whose stages are not run.
+    pub(crate) fn none() -> Handlers {
+        Handlers {
+            by_kind: Box::default(),
+        }
+    }
+
     /// The handler of a stage.
     pub(crate) fn of(&self, stage: Stage<'_>) -> Option<&Resolved> {
         self.by_kind

@@ -123,6 +123,17 @@ impl ResumeBuilder {
 
     pub(crate) async fn resume(self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let handlers = resolve(&self.settings, &self.pipeline, &self.origin)?;
+        let driver = self.take_up().await?;
+        let (run, before) = (driver.run.clone(), driver.before);
+        let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
+        let task = runtime.spawn(driver.drive(handlers).instrument(span));
+        attend(&run);
+        Ok(RunHandle::new(run, task).going_on(before))
+    }
+
+    /// A driver that stands where the run does.
+    pub(crate) async fn take_up(self) -> Result<Box<Driver>, StartError> {
         let ResumeBuilder {
             settings,
             folder,
@@ -135,7 +146,6 @@ impl ResumeBuilder {
             may_be_over,
             copied_from,
         } = self;
-        let handlers = resolve(&settings, &pipeline, &origin)?;
         let opened = settings.open_run(&folder, take_over).await?;
         let task = TakeUp {
             settings: settings.clone(),
@@ -169,11 +179,7 @@ impl ResumeBuilder {
                 failure: ended.clone(),
             })));
         }
-        let (run, before) = (driver.run.clone(), driver.before);
-        let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
-        let task = runtime.spawn(driver.drive(handlers).instrument(span));
-        attend(&run);
-        Ok(RunHandle::new(run, task).going_on(before))
+        Ok(driver)
     }
 }
 

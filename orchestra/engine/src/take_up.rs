@@ -36,6 +36,8 @@ pub(crate) struct TakenUp {
     pub(crate) repeats: HashSet<EffectId>,
     /// Which events the machine causes again, and how many are written already.
     pub(crate) retelling: Option<Retelling>,
+    /// All that is to happen to the run before it pauses again; no stage is run.
+    pub(crate) only: Option<Box<Event>>,
 }
 
 pub(crate) struct Retelling {
@@ -169,6 +171,12 @@ impl Driver {
         self.effects.append(&mut again);
         self.tell_all()?;
         self.heed_budget();
+        if let Some(event) = self.taken_up.as_mut().and_then(|taken_up| taken_up.only.take()) {
+            self.happened(*event);
+            self.pause(Event::PauseRequested {
+                reason: "nobody executes it".to_owned(),
+            });
+        }
         Ok(())
     }
 

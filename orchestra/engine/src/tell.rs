@@ -320,6 +320,9 @@ impl Driver {
             return Ok(());
         };
         let place = self.run.place(id);
+        if !self.run.settings.status_files && !store.is_open(place.as_ref(), id.visit) {
+            return Ok(());
+        }
         if self.is_retelling() {
             // What was kept for later when the process ended was not written; what is lost may be of an earlier attempt.
             let is_there = self.is_known() && store.has_status(place.as_ref(), id.visit);

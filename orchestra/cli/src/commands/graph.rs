@@ -1,17 +1,28 @@
 //! `graph`: a picture of a pipeline.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
 
-use orchestra_graph::{Graph, PictureOptions, print_dot, print_mermaid};
+use orchestra_graph::{
+    Attribute, Graph, Key, Known, NodeState, Origin, PictureOptions, Value, print_dot, print_mermaid,
+};
+use orchestra_sessions::{SessionStatus, StageRow, StageState, TransitionRow};
 use serde_json::json;
 
+use super::status::stands;
 use crate::args::{Format, GraphArgs, Lints, Picture};
 use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_reports};
+use crate::runs::Runs;
 use crate::terminal::Terminal;
 
-pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn graph(
+    args: &GraphArgs,
+    program: &str,
+    pipelines: &Pipelines,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
     let loaded = pipelines.load(&args.file, &Lints::default())?;
     // A faulty graph is drawn all the same: the picture may show the fault.
     if loaded.report.has_errors() {
@@ -22,7 +33,14 @@ pub(crate) fn graph(args: &GraphArgs, pipelines: &Pipelines, terminal: &Terminal
         Some(format) => format,
         None => by_default(args.output.as_deref())?,
     };
-    let text = draw(&loaded.graph, format)?;
+    let coloured = match &args.run {
+        Some(run) => Some(Coloured::of(&Runs::new(&args.runs, program), run, &loaded.graph)?),
+        None => None,
+    };
+    let text = match &coloured {
+        Some(coloured) => coloured.draw(format)?,
+        None => draw(&loaded.graph, &PictureOptions::default(), format)?,
+    };
     match &args.output {
         Some(path) => {
             std::fs::write(path, format!("{}\n", text.trim_end())).map_err(|error| {
@@ -68,13 +86,133 @@ fn by_default(output: Option<&Path>) -> Result<Picture, CliError> {
     }
 }
 
-fn draw(graph: &Graph, format: Picture) -> Result<String, CliError> {
-    let options = PictureOptions::default();
+fn draw(graph: &Graph, options: &PictureOptions, format: Picture) -> Result<String, CliError> {
     match format {
-        Picture::Dot => Ok(print_dot(graph, &options)),
-        Picture::Mermaid => Ok(print_mermaid(graph, &options)),
+        Picture::Dot => Ok(print_dot(graph, options)),
+        Picture::Mermaid => Ok(print_mermaid(graph, options)),
         Picture::Text => Ok(orchestra_picture::text(graph)),
-        Picture::Svg => orchestra_picture::best_svg(graph, &options)
+        Picture::Svg => orchestra_picture::best_svg(graph, options)
             .map_err(|error| CliError::usage("picture", format!("cannot draw the pipeline: {error}"))),
     }
+}
+
+/// A pipeline with what a run has done in it.
+struct Coloured {
+    graph: Graph,
+    options: PictureOptions,
+}
+
+impl Coloured {
+    fn of(runs: &Runs, name: &str, graph: &Graph) -> Result<Coloured, CliError> {
+        let folder = runs.find(name)?;
+        let (index, name) = runs.index_of(&folder)?;
+        let session = stands(index.run(&name)?);
+        let stages = index.stages(&name)?;
+        let mut options = PictureOptions::default();
+        for node in &graph.nodes {
+            // Those that the run has not come to have a state too, so that a run that did nothing is drawn as such.
+            options.states.insert(node.id.to_string(), NodeState::Pending);
+        }
+        for row in &stages {
+            options
+                .states
+                .insert(row.node.clone(), state(row, session.status));
+        }
+        let taken = taken(&stages, &index.transitions(&name)?);
+        Ok(Coloured {
+            graph: counted(graph, &taken),
+            options,
+        })
+    }
+
+    fn draw(&self, format: Picture) -> Result<String, CliError> {
+        let mut text = draw(&self.graph, &self.options, format)?;
+        // Characters have no colours that can be relied on.
+        if format == Picture::Text {
+            text.push('\n');
+            for state in NodeState::ALL {
+                let nodes = self.graph.nodes.iter().map(|node| &*node.id);
+                let nodes: Vec<&str> = nodes
+                    .filter(|id| self.options.states.get(*id) == Some(&state))
+                    .collect();
+                if !nodes.is_empty() {
+                    let word = if state == NodeState::Pending {
+                        "not reached"
+                    } else {
+                        state.word()
+                    };
+                    text.push_str(&format!("{word}: {}\n", nodes.join(", ")));
+                }
+            }
+        }
+        Ok(text)
+    }
+}
+
+fn state(row: &StageRow, run: SessionStatus) -> NodeState {
+    let goes_on = !matches!(
+        run,
+        SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
+    );
+    match row.state {
+        StageState::Completed => NodeState::Done,
+        StageState::Failed if row.will_retry => NodeState::Retrying,
+        StageState::Failed => NodeState::Failed,
+        // It goes on, or will when the run does.
+        _ if goes_on => NodeState::Running,
+        _ => NodeState::Skipped,
+    }
+}
+
+/// How often the way from one node to another was taken.
+type Taken = BTreeMap<(String, String), u32>;
+
+fn taken(stages: &[StageRow], transitions: &[TransitionRow]) -> Taken {
+    let mut taken = Taken::new();
+    for row in transitions {
+        if let Some(to) = &row.to {
+            *taken.entry((row.from.clone(), to.clone())).or_default() += 1;
+        }
+    }
+    // A fan-out goes all its ways at once; each branch such as `fan#2:left` was begun by its first stage.
+    let mut branches: Vec<&str> = stages.iter().filter_map(|row| row.branch.as_deref()).collect();
+    branches.sort_unstable();
+    branches.dedup();
+    for branch in branches {
+        let last = branch.rsplit('/').next().unwrap_or(branch);
+        if let Some((fan_out, first)) = last.split_once(':') {
+            let fan_out = fan_out.split('#').next().unwrap_or(fan_out);
+            let first = first.split('~').next().unwrap_or(first);
+            *taken.entry((fan_out.to_owned(), first.to_owned())).or_default() += 1;
+        }
+    }
+    taken
+}
+
+/// The graph with the counts at its edges. Of several edges between two nodes the first bears the count.
+fn counted(graph: &Graph, taken: &Taken) -> Graph {
+    let mut graph = graph.clone();
+    let mut taken = taken.clone();
+    let id = |at: usize, nodes: &[orchestra_graph::Node]| nodes.get(at).map(|node| node.id.to_string());
+    for at in 0..graph.edges.len() {
+        let edge = &graph.edges[at];
+        let ends = id(edge.from.at(), &graph.nodes).zip(id(edge.to.at(), &graph.nodes));
+        let Some(count) = ends.and_then(|ends| taken.remove(&ends)) else {
+            continue;
+        };
+        let label = edge
+            .attributes
+            .filled(Known::Label)
+            .map(|label| format!("{label} "));
+        let span = edge.from_span;
+        let label = Attribute {
+            key: Key::Known(Known::Label),
+            value: Value::String(format!("{}x{count}", label.unwrap_or_default()).into()),
+            key_span: span,
+            value_span: span,
+            origin: Origin::Transform,
+        };
+        graph.edges[at].attributes.set(label);
+    }
+    graph
 }

@@ -1,12 +1,18 @@
 //! The commands, one file each.
 
+mod attach;
 mod check;
+mod checkpoints;
+mod cleanup;
 mod compile;
+mod control;
 mod explain;
 mod fmt;
 mod graph;
 mod init;
+mod resume;
 mod run;
+pub(crate) mod status;
 
 use crate::args::{Cli, Command};
 use crate::error::{CliError, Exit};
@@ -23,7 +29,16 @@ pub(crate) fn dispatch(
         Command::Check(args) => check::check(&args, pipelines, terminal),
         Command::Compile(args) => compile::compile(&args, pipelines, terminal),
         Command::Run(args) => run::run(&args, program, pipelines, terminal),
-        Command::Graph(args) => graph::graph(&args, pipelines, terminal),
+        Command::Resume(args) => resume::resume(&args, program, pipelines, terminal),
+        Command::Replay(args) => resume::replay(&args, program, pipelines, terminal),
+        Command::Status(args) => status::status(&args, program, terminal),
+        Command::Checkpoints(args) => checkpoints::checkpoints(&args, program, terminal),
+        Command::Answer(args) => control::answer(&args, program, terminal),
+        Command::Pause(args) => control::pause(&args, program, terminal),
+        Command::Cancel(args) => control::cancel(&args, program, terminal),
+        Command::Cleanup(args) => cleanup::cleanup(&args, program, terminal),
+        Command::Attach(args) => attach::attach(&args, program, terminal),
+        Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         Command::Init(args) => init::init(&args, terminal),

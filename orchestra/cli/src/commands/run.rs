@@ -1,23 +1,20 @@
 //! `run`: runs a pipeline and tells how it goes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_engine::{
-    Engine, RunEvent, RunFailure, RunResult, RunStatus, Script, SharedPipeline, StartError,
-};
-use orchestra_graph::{Pipeline, parse_duration};
-use orchestra_testkit::{Coverage, check_script, read_script_file};
+use orchestra_engine::{Budget, Durability, Script, SharedPipeline};
+use orchestra_graph::{Loaded, Pipeline, parse_duration};
+use orchestra_testkit::{check_script, read_script_file};
 use serde_json::{Value, json};
 
-use crate::answers::{Answers, Scripted, given, how_to_answer};
-use crate::args::{Format, RunArgs};
-use crate::console::Console;
-use crate::entry::StartOptions;
+use super::count;
+use crate::args::{Format, LimitOptions, RunArgs, Survives};
+use crate::entry::{Begin, Limits, StartOptions};
 use crate::error::{CliError, Exit};
+use crate::going::Going;
 use crate::pipelines::{Pipelines, print_reports};
-use crate::progress::Shown;
-use crate::terminal::{Paint, Terminal};
+use crate::runs::Runs;
+use crate::terminal::Terminal;
 
 pub(crate) fn run(
     args: &RunArgs,
@@ -32,35 +29,10 @@ pub(crate) fn run(
         (None, _) => return Err(CliError::usage("no_file", "the pipeline is missing").help("name its file")),
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
-    if !terminal.quiet || loaded.report.has_errors() {
-        print_reports(
-            terminal,
-            &loaded,
-            if terminal.json { Format::Json } else { Format::Text },
-        );
-    }
-    let Some(pipeline) = loaded.pipeline() else {
-        if terminal.json {
-            let errors = loaded.report.errors().count();
-            terminal.object(&json!({
-                "schema": "orchestra.error/1", "code": "invalid_pipeline",
-                "message": format!("{file} has {}", super::count(errors, "error")), "help": null,
-            }));
-        }
+    let Some(pipeline) = sound(&loaded, file, terminal) else {
         return Ok(Exit::Invalid);
     };
-    let pipeline = SharedPipeline::from(pipeline);
-    let mut script = script(args, simulate, &pipeline)?;
-    let shown = Arc::new(Shown::new(*terminal));
-    let answers = Answers {
-        scripted: match &mut script {
-            Some(script) => Scripted::of_script(script, &pipeline)?,
-            None => Scripted::default(),
-        },
-        given: given(&args.answer, &pipeline)?,
-        approve: args.auto_approve,
-        console: Console::new(*terminal, shown.clone()),
-    };
+    let script = script(args, simulate, &pipeline)?;
     let options = StartOptions {
         params: args
             .set
@@ -69,134 +41,67 @@ pub(crate) fn run(
             .collect::<Result<_, _>>()?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
-        max_time: args.max_time.as_deref().map(max_time).transpose()?,
+        limits: limits(&args.limits)?,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
-    // Called by the run itself, so that what came before a question is shown before it.
-    let show = {
-        let (shown, terminal) = (shown.clone(), *terminal);
-        move |event: &RunEvent| show(&terminal, &shown, event)
-    };
-    let mut builder = Engine::builder()
-        .runs_dir(&args.runs)
-        .interviewer(answers)
-        .on_event(show);
-    let simulated = script.is_some();
-    if let Some(script) = script {
-        builder = builder.simulate(script);
+    Going {
+        pipeline,
+        entry: pipelines.entry(file),
+        begin: Begin::Start(options),
+        script,
+        answers: &args.answers,
+        durability: match args.durability {
+            Survives::Full => Durability::Full,
+            Survives::Process => Durability::Process,
+            Survives::None => Durability::None,
+        },
+        runs: &Runs::new(&args.runs, program),
+        terminal,
     }
-    let engine = builder
-        .build()
-        .map_err(|error| CliError::usage(error.code(), error.to_string()))?;
-    runtime.block_on(async {
-        let started = match pipelines.entry(file) {
-            Some(entry) => entry.start(&engine, options).await,
-            None => crate::entry::start_loaded(&engine, pipeline.clone(), options).await,
-        };
-        let handle = started.map_err(start_error)?;
-        let canceller = handle.canceller();
-        let mut end = std::pin::pin!(handle.wait());
-        let mut ticks = tokio::time::interval(Duration::from_secs(1));
-        let mut interrupts = 0;
-        let ended = loop {
-            tokio::select! {
-                ended = &mut end => break ended,
-                _ = ticks.tick() => shown.progress().tick(),
-                _ = tokio::signal::ctrl_c() => {
-                    interrupts += 1;
-                    if interrupts > 1 {
-                        return Ok(Exit::Cancelled);
-                    }
-                    canceller.cancel("interrupted");
-                }
-            }
-        };
-        let result = ended.map_err(|error| CliError {
-            exit: Exit::RunFailed,
-            code: "run",
-            message: error.to_string(),
-            help: None,
-        })?;
-        shown.progress().clear();
-        let coverage = simulated.then(|| {
-            let mut coverage = Coverage::of(pipeline.clone());
-            coverage.add(&result.transitions);
-            coverage
-        });
-        Ok(finish(&result, &pipeline, coverage.as_ref(), program, terminal))
+    .go()
+}
+
+/// The pipeline, if it can be run; what is to be said of it is told.
+pub(super) fn sound(loaded: &Loaded, file: &str, terminal: &Terminal) -> Option<SharedPipeline> {
+    let errors = loaded.report.has_errors();
+    if !terminal.quiet || errors {
+        let format = if terminal.json { Format::Json } else { Format::Text };
+        print_reports(terminal, loaded, format);
+    }
+    let pipeline = loaded.pipeline();
+    if pipeline.is_none() && terminal.json {
+        let errors = loaded.report.errors().count();
+        terminal.object(&json!({
+            "schema": "orchestra.error/1", "code": "invalid_pipeline",
+            "message": format!("{file} has {}", count(errors, "error")), "help": null,
+        }));
+    }
+    pipeline.map(SharedPipeline::from)
+}
+
+/// How much a run may use.
+pub(super) fn limits(options: &LimitOptions) -> Result<Limits, CliError> {
+    Ok(Limits {
+        time: options.max_time.as_deref().map(duration).transpose()?,
+        budget: Budget {
+            max_tokens: options.max_tokens,
+            max_cost_micros: options.max_cost.as_deref().map(micros).transpose()?,
+        },
     })
 }
 
-fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
-    if terminal.json {
-        // Events hold text and numbers alone, which cannot fail to be written.
-        terminal.result(&serde_json::to_string(event).unwrap_or_default());
-    } else {
-        shown.progress().event(event);
-    }
-}
-
-/// The result: an object last, or a line for people; before it or behind it, the edges that a simulation took.
-fn finish(
-    result: &RunResult,
-    pipeline: &Pipeline,
-    coverage: Option<&Coverage>,
-    _program: &str,
-    terminal: &Terminal,
-) -> Exit {
-    if terminal.json {
-        if let Some(coverage) = coverage {
-            terminal.result(&serde_json::to_string(coverage).unwrap_or_default());
-        }
-        terminal.result(&serde_json::to_string(result).unwrap_or_default());
-    } else {
-        let path = result.path.join(" -> ");
-        let (paint, word) = match result.status {
-            RunStatus::Success => (Paint::Good, "success"),
-            RunStatus::Fail => (Paint::Bad, "failed"),
-            RunStatus::Paused => (Paint::Warn, "paused"),
-            _ => (Paint::Warn, "cancelled"),
-        };
-        terminal.progress("");
-        if let Some(failure) = &result.failure {
-            terminal.say(&format!("{}: {failure}", terminal.paint(Paint::Bad, "error")));
-            if let RunFailure::WaitsForHuman { node, .. } = failure {
-                terminal.say(&format!("  help: {}", how_to_answer(pipeline, node)));
-            }
-        }
-        terminal.result(&format!("{}: {path}", terminal.paint_result(paint, word)));
-        if let Some(coverage) = coverage {
-            terminal.progress(&coverage.summary());
-        }
-        if let Some(folder) = &result.run_dir {
-            terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {}", folder.display())));
-        }
-    }
-    match result.status {
-        RunStatus::Success => Exit::Ok,
-        RunStatus::Fail => Exit::RunFailed,
-        RunStatus::Paused => Exit::WaitsForHuman,
-        _ => Exit::Cancelled,
-    }
-}
-
-fn start_error(error: StartError) -> CliError {
-    let exit = match &error {
-        StartError::Refused(refusals) if refusals.list.iter().all(|refusal| refusal.code == "no_backend") => {
-            Exit::Credentials
-        }
-        StartError::Refused(_) => Exit::Invalid,
-        _ => Exit::Usage,
-    };
-    CliError {
-        exit,
-        code: error.code(),
-        message: error.to_string(),
-        help: None,
-    }
+/// A sum of US dollars, in millionths.
+fn micros(text: &str) -> Result<u64, CliError> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let sound = digits(whole) && digits(part) && part.len() <= 6 && !(whole.is_empty() && part.is_empty());
+    let number = sound.then(|| format!("{whole}{part:0<6}").parse().ok()).flatten();
+    number.ok_or_else(|| {
+        CliError::usage(
+            "cost",
+            format!("`{}` is not a sum of US dollars", text.escape_debug()),
+        )
+        .help("write digits, with at most six behind a point: `2.50`")
+    })
 }
 
 /// The simulation that the options ask for; none where they do not.
@@ -209,8 +114,8 @@ fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result
                     .help("add `--simulate`"),
             );
         }
-        Some("") => Script::new(),
-        Some(file) => read_script_file(file)?,
+        Some("") => Script::new().hasten(),
+        Some(file) => read_script_file(file)?.hasten(),
     };
     for text in &args.outcome {
         let (node, words) = text
@@ -238,9 +143,32 @@ fn assignment(pair: &str) -> Result<(String, Value), CliError> {
     Ok((key.to_owned(), value))
 }
 
-fn max_time(text: &str) -> Result<Duration, CliError> {
+/// A duration of the command line.
+pub(super) fn duration(text: &str) -> Result<Duration, CliError> {
     parse_duration(text).ok_or_else(|| {
-        CliError::usage("duration", format!("`{text}` is not a duration"))
+        CliError::usage("duration", format!("`{}` is not a duration", text.escape_debug()))
             .help("write a whole number and a unit: `250ms`, `30s`, `15m`, `2h`, `1d`")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_money_are_exact() {
+        let sums = [
+            ("2.50", 2_500_000),
+            ("0.000001", 1),
+            (".5", 500_000),
+            ("3", 3_000_000),
+            ("1.", 1_000_000),
+        ];
+        for (text, sum) in sums {
+            assert_eq!(micros(text).ok(), Some(sum), "{text}");
+        }
+        for wrong in ["", ".", "-1", "1e3", "0.0000001", "$2", "99999999999999999999"] {
+            assert!(micros(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -8,8 +8,10 @@
     clippy::panic
 )]
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -73,8 +75,134 @@ impl Place {
         done(child.wait_with_output().unwrap())
     }
 
+    /// Starts the program with `--json`, and goes on while it runs.
+    pub fn start(&self, args: &[&str]) -> Started {
+        Started::of(self.command(args)).0
+    }
+
+    /// Waits until something is so.
+    pub fn until(&self, what: &str, is: impl Fn(&Place) -> bool) {
+        let begun = Instant::now();
+        while !is(self) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "it never came to it: {what}"
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// How many lines a file has; none where it is not there.
+    pub fn lines(&self, name: &str) -> usize {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// The ids of the runs, the latest first.
+    pub fn runs(&self) -> Vec<String> {
+        let listed = self.call(&["status", "--json"]).exits(0).objects();
+        let id = |session: &Value| session["run"].as_str().unwrap().to_owned();
+        listed.iter().map(id).collect()
+    }
+
+    /// What `status` says of the only run.
+    pub fn status(&self) -> Value {
+        let mut listed = self.call(&["status", "--json"]).exits(0).objects();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        listed.remove(0)
+    }
+
     pub fn call(&self, args: &[&str]) -> Done {
         done(self.command(args).output().expect("the program starts"))
+    }
+}
+
+/// The program while it runs.
+pub struct Started {
+    child: Option<Child>,
+    lines: BufReader<ChildStdout>,
+    /// What it has told.
+    pub objects: Vec<Value>,
+}
+
+impl Started {
+    /// Starts a command with `--json`; gives its input too, where that is a pipe.
+    pub fn of(mut command: Command) -> (Started, Option<ChildStdin>) {
+        let piped = command
+            .arg("--json")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = piped.spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let input = child.stdin.take();
+        let started = Started {
+            child: Some(child),
+            lines,
+            objects: Vec::new(),
+        };
+        (started, input)
+    }
+
+    /// Reads on until an object is as it is wanted.
+    #[track_caller]
+    pub fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "it ended before it came to it: {:#?}", self.objects);
+            let object: Value = serde_json::from_str(&line).unwrap();
+            self.objects.push(object.clone());
+            if is(&object) {
+                return object;
+            }
+        }
+    }
+
+    /// Reads on until a stage begins.
+    #[track_caller]
+    pub fn until_stage(&mut self, node: &str) -> Value {
+        self.until(|object| object["event"] == "StageStarted" && object["node"] == node)
+    }
+
+    /// What it tells, for who reads by himself.
+    pub fn reader(&mut self) -> &mut BufReader<ChildStdout> {
+        &mut self.lines
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Sends a signal, such as `INT`.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.pid().to_string();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for its end; standard output is all that it has told.
+    pub fn end(mut self) -> Done {
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.lines, &mut rest).unwrap();
+        let told = self.objects.iter().map(|object| format!("{object}\n"));
+        let stdout = told.collect::<String>() + &rest;
+        let child = self.child.take().unwrap();
+        let output = child.wait_with_output().unwrap();
+        Done {
+            code: output.status.code().unwrap_or(-1),
+            stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // A test that failed leaves nothing behind.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -95,6 +223,25 @@ impl Done {
             .collect()
     }
 
+    /// The last line of standard error.
+    pub fn last_line(&self) -> &str {
+        self.stderr.trim_end().lines().next_back().unwrap_or_default()
+    }
+
+    /// The result object, which comes last.
+    pub fn result(&self) -> Value {
+        let result = self.objects().pop().unwrap();
+        assert_eq!(result["schema"], "orchestra.result/1", "{result}");
+        result
+    }
+
+    /// The values of a field of the objects that are events of a name.
+    pub fn told(&self, event: &str, field: &str) -> Vec<Value> {
+        let objects = self.objects();
+        let of = objects.iter().filter(|object| object["event"] == event);
+        of.map(|object| object[field].clone()).collect()
+    }
+
     #[track_caller]
     pub fn exits(self, code: i32) -> Done {
         assert_eq!(
@@ -104,6 +251,41 @@ impl Done {
         );
         self
     }
+}
+
+/// A gate with a way out and a way back, behind a tool that counts its runs; `attributes` are the gate's.
+pub fn gate(attributes: &str) -> String {
+    format!(
+        r#"digraph gate {{
+    start -> build -> approve
+    build   [shape=parallelogram, tool_command="echo built >> built; echo built"]
+    approve [shape=hexagon, label="Ship it?"{attributes}]
+    approve -> ship [label="[Y] Yes, ship"]
+    approve -> mend [label="[N] No"]
+    mend    [shape=parallelogram, tool_command="echo mended"]
+    mend -> approve
+    ship    [shape=parallelogram, tool_command="echo shipped >> shipped"]
+    ship -> exit
+}}
+"#
+    )
+}
+
+/// A stage that is done once, one that waits for the file `go` and counts how often it began, and an end.
+pub const SLOW: &str = r#"digraph slow {
+    start -> once -> wait -> exit
+    once [shape=parallelogram, tool_command="echo once >> once"]
+    wait [shape=parallelogram, tool_command="echo $$ >> wait; while ! test -f go; do sleep 0.01; done; echo went"]
+}
+"#;
+
+/// Whether a process is there.
+pub fn lives(pid: &str) -> bool {
+    let asked = Command::new("kill")
+        .args(["-0", pid])
+        .stderr(Stdio::null())
+        .status();
+    asked.unwrap().success()
 }
 
 /// Tools in a line; the last one fails where `broken`.

@@ -10,7 +10,7 @@ use orchestra_core::{Context, FailureCategory, ManagerPlan, Outcome, RunFailure,
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage, format_duration, kind};
 
-use crate::engine::{Settings, StartBuilder};
+use crate::engine::Settings;
 use crate::error::{Refusal, RunError};
 use crate::handle::RunHandle;
 use crate::id::{RunId, fingerprint};
@@ -19,6 +19,7 @@ use crate::result::{RunResult, RunStatus};
 use crate::resume::ResumeBuilder;
 use crate::run::{Origin, Run, Watched};
 use crate::stage::StageContext;
+use crate::start::StartBuilder;
 use crate::store::RunFolder;
 
 /// How deep pipelines may run within pipelines; a recursion through registered ones ends here.

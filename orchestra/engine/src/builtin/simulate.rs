@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use orchestra_core::{Answer, AnsweredBy, Outcome, Question, Status, fan_in};
 use orchestra_graph::kind;
+use serde::{Deserialize, Serialize};
 
 use super::backend::SimulationBackend;
 use super::codergen::{keep, responded, stored};
@@ -82,16 +83,24 @@ impl ScriptedOutcome for String {
 ///     .outcomes("review", [Outcome::success().prefer("Fix")]);
 /// assert_eq!(script.nodes().collect::<Vec<_>>(), ["build", "review"]);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// It is kept with a run, as JSON, so that the run is simulated in the same way when it goes on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Script {
+    #[serde(default)]
     nodes: BTreeMap<String, Turns>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     runs_handlers: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    hastens: bool,
 }
 
 /// What a node does in turn.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Turns {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     outcomes: Vec<Outcome>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     takes: Vec<Duration>,
 }
 
@@ -155,6 +164,31 @@ impl Script {
     pub fn run_handlers(mut self) -> Script {
         self.runs_handlers = true;
         self
+    }
+
+    /// Lets the time of a question be up at once that the script leaves unanswered, instead of by the engine's clock.
+    ///
+    /// ```
+    /// use orchestra_engine::{Engine, Script};
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let text = r#"digraph { start -> ask; ask [shape=hexagon, timeout=90m, "human.default_choice"=Ship]
+    ///     ask -> exit [label=Ship] }"#;
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let script = Script::new().outcomes("ask", ["timeout"]).hasten();
+    /// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.context.text("human.gate.answered_by"), "default");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn hasten(mut self) -> Script {
+        self.hastens = true;
+        self
+    }
+
+    pub(crate) fn hastens(&self) -> bool {
+        self.hastens
     }
 
     /// The nodes that are named, in order.

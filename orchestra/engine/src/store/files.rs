@@ -5,6 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use super::Durability;
+
 use super::StoreError;
 
 /// Everything that the engine does to the files of runs goes through one of these calls.
@@ -329,5 +331,66 @@ impl FileSystem for SystemFiles {
     #[cfg(not(unix))]
     fn links(&self, _: &OpenFile) -> io::Result<u64> {
         Ok(1)
+    }
+}
+
+/// A file system whose runs survive the process alone: nobody waits for the disk.
+struct Unsynced(Arc<dyn FileSystem>);
+
+/// The file system as runs of a level need it.
+pub(super) fn of_level(files: Arc<dyn FileSystem>, level: Durability) -> Arc<dyn FileSystem> {
+    match level {
+        Durability::Full => files,
+        Durability::Process | Durability::None => Arc::new(Unsynced(files)),
+    }
+}
+
+impl FileSystem for Unsynced {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.0.make_folder(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile> {
+        self.0.open(path, access)
+    }
+
+    fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(file, bytes, offset)
+    }
+
+    fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
+        self.0.reserve(file, offset, length)
+    }
+
+    fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()> {
+        self.0.set_length(file, length)
+    }
+
+    fn sync_data(&self, _: &OpenFile) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_all(&self, _: &OpenFile) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn try_lock(&self, file: &OpenFile) -> io::Result<bool> {
+        self.0.try_lock(file)
+    }
+
+    fn links(&self, file: &OpenFile) -> io::Result<u64> {
+        self.0.links(file)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::commit::Member;
 use super::commit_log::{self, Whose};
-use super::files::{Access, FileSystem, write_new};
+use super::files::{Access, FileSystem, of_level, write_new};
 use super::journal::{self, Journal};
 use super::line::{Position, Scan};
 use super::lines::EventFile;
@@ -83,6 +83,7 @@ impl FolderStore {
         folder: &Path,
         options: StoreOptions,
     ) -> Result<FolderStore, StoreError> {
+        let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         if let Some(parent) = root.parent() {
             make_folders(&*files, parent)?;
@@ -127,6 +128,7 @@ impl FolderStore {
         options: StoreOptions,
         take_over: bool,
     ) -> Result<Opened, StoreError> {
+        let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         let manifest = read_manifest(&*files, &root)?;
         let mut repaired = Vec::new();
@@ -489,8 +491,8 @@ impl RunStore for FolderStore {
         let closed = self
             .ownership
             .still_mine()
-            .and_then(|()| self.events.close())
-            .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()));
+            .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()))
+            .and_then(|()| self.events.close());
         if let Some(member) = self.member.as_ref().filter(|_| closed.is_ok()) {
             member.closed();
         }

@@ -239,8 +239,15 @@ impl Ownership {
 
     /// Ends the ownership.
     pub(crate) fn release(&self) {
-        // It ends with the process at the latest.
+        // It ends with the process at the latest. To close the file is not enough while a program is being started that
+        // has not let go of it yet.
         let _ = self.lock.unlock();
+    }
+}
+
+impl Drop for Ownership {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -284,11 +291,11 @@ pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Ow
             .map_err(|error| StoreError::io("lock", &path, error))?,
         None => false,
     };
-    Ok(if free {
-        None
-    } else {
-        read(&held).map(|content| content.owner)
-    })
+    if free {
+        let _ = held.unlock();
+        return Ok(None);
+    }
+    Ok(read(&held).map(|content| content.owner))
 }
 
 /// The epoch of a run's latest owner; 0 where it is not known.
@@ -312,7 +319,14 @@ fn read(lock: &OpenFile) -> Option<Content> {
 }
 
 /// A lock on a folder, for short business with what is in it.
-pub(super) struct Guard(#[allow(dead_code)] Option<OpenFile>);
+pub(super) struct Guard(Option<OpenFile>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // To close it is not enough while a program is being started that has not let go of it yet.
+        let _ = self.0.as_ref().map(OpenFile::unlock);
+    }
+}
 
 /// Keeps others out of a folder for a moment; `None` if somebody else does for long. Where the system cannot lock a
 /// folder nobody is kept out.

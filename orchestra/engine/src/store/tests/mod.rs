@@ -180,6 +180,9 @@ pub(super) fn edits() -> u64 {
 
 /// Changes some bytes at random, as no disk should.
 pub(super) fn edit(bytes: &mut Vec<u8>, chance: &mut Chance) {
+    if bytes.is_empty() {
+        return bytes.push(chance.next() as u8);
+    }
     let at = chance.below(bytes.len());
     let length = chance.below((bytes.len() - at).min(600)) + 1;
     let other = chance.below(bytes.len());

@@ -1,0 +1,349 @@
+//! `attach`: follows a run that another process executes, and answers its questions.
+
+use std::future::Future;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_engine::{
+    Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, PauseCode, Question,
+    RunEvent, RunFolder, RunStatus,
+};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::args::AttachArgs;
+use crate::console::Console;
+use crate::error::{CliError, Exit};
+use crate::finish::{Stopped, resume_line, verdict};
+use crate::layout::now;
+use crate::progress::{Shown, one_line};
+use crate::runs::Runs;
+use crate::signals::Signals;
+use crate::tail::Tails;
+use crate::terminal::{Paint, Terminal};
+use crate::waiting::Waiting;
+
+/// How often new events are looked for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often the owner of the run is asked for its open questions, where there is somebody to answer them.
+const ASK: Duration = Duration::from_secs(1);
+
+pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
+    let runs = Runs::new(&args.runs, program);
+    let folder = runs.find(&args.run)?;
+    let run = RunFolder::open(&folder)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
+    let shown = Arc::new(Shown::new(*terminal));
+    shown.progress().of_run(&run.manifest().run);
+    let attended = !terminal.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let asker = Asker {
+        folder: folder.clone(),
+        console: Arc::new(Console::new(*terminal, shown.clone())),
+        shown: shown.clone(),
+        asking: match attended {
+            true => Asking::Nothing(Instant::now()),
+            false => Asking::Nobody,
+        },
+    };
+    let attached = Attached {
+        tail: Tails::new(&folder),
+        waiting: Waiting::default(),
+        end: None,
+        runs: &runs,
+        run: &run,
+        shown: &shown,
+        terminal,
+    };
+    let ended = runtime.block_on(attached.follow(args.tail, asker));
+    // A question to the owner that is under way is not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+/// How the run has ended, as its last event tells.
+#[derive(Clone)]
+struct End {
+    status: RunStatus,
+    exit: Exit,
+    reason: Option<String>,
+}
+
+impl End {
+    fn of(event: &RunEvent) -> Option<End> {
+        let end = |status, exit, reason: Option<&String>| End {
+            status,
+            exit,
+            reason: reason.cloned(),
+        };
+        Some(match &event.kind {
+            EventKind::PipelineCompleted { .. } => end(RunStatus::Success, Exit::Ok, None),
+            EventKind::PipelineFailed { error, .. } => end(RunStatus::Fail, Exit::RunFailed, Some(error)),
+            EventKind::PipelineCancelled { reason, .. } => {
+                end(RunStatus::Cancelled, Exit::Cancelled, Some(reason))
+            }
+            EventKind::PipelinePaused { code, reason, .. } => {
+                let exit = match code {
+                    PauseCode::WaitsForHuman => Exit::WaitsForHuman,
+                    PauseCode::Budget => Exit::Budget,
+                    PauseCode::Store => Exit::RunFailed,
+                    _ => Exit::Cancelled,
+                };
+                end(RunStatus::Paused, exit, Some(reason))
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl End {
+    fn words(&self) -> String {
+        let reason = self
+            .reason
+            .as_deref()
+            .map(|reason| format!(": {}", one_line(reason)));
+        format!("{}{}", verdict(self.status).1, reason.unwrap_or_default())
+    }
+}
+
+struct Attached<'a> {
+    tail: Tails,
+    waiting: Waiting,
+    /// How the run has ended; `None` where its last event is no end.
+    end: Option<End>,
+    runs: &'a Runs,
+    run: &'a RunFolder,
+    shown: &'a Shown,
+    terminal: &'a Terminal,
+}
+
+impl Attached<'_> {
+    async fn follow(mut self, from_now: bool, mut asker: Asker) -> Result<Exit, CliError> {
+        let mut signals = Signals::new();
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        let mut show = !from_now;
+        let mut owned = true;
+        loop {
+            let news = self.look(show, &mut asker)?;
+            show = true;
+            // Whoever owned it may have told more between the look before and its end.
+            if !news && !owned {
+                self.shown.progress().clear();
+                return self.ended();
+            }
+            owned = self.run.owner()?.is_some();
+            let pause = if owned { LOOK } else { Duration::ZERO };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                _ = ticks.tick() => self.shown.progress().tick(),
+                () = signals.next() => {
+                    self.detach();
+                    return Ok(Exit::Cancelled);
+                }
+                () = asker.step(&self.waiting) => {}
+            }
+        }
+    }
+
+    /// Takes in what has come; says whether anything has.
+    fn look(&mut self, show: bool, asker: &mut Asker) -> Result<bool, CliError> {
+        let told = self.tail.read().map_err(|error| {
+            let path = self.run.path().join("events.jsonl");
+            CliError::usage("store_io", format!("cannot read `{}`: {error}", path.display()))
+                .exit(Exit::RunFailed)
+        })?;
+        for told in &told {
+            self.waiting.event(&told.event);
+            let mut before = None;
+            // The runs of its stages end and pause too.
+            if *told.event.run == self.run.manifest().run {
+                before = std::mem::replace(&mut self.end, End::of(&told.event));
+            }
+            asker.event(&told.event);
+            if !show {
+                continue;
+            }
+            match self.terminal.json {
+                true => self.terminal.result(&told.line),
+                false => {
+                    let mut progress = self.shown.progress();
+                    // It went on after that end.
+                    if let Some(end) = before {
+                        progress.note(&end.words());
+                    }
+                    progress.event(&told.event);
+                }
+            }
+        }
+        Ok(!told.is_empty())
+    }
+
+    /// Tells the end of a run that nobody executes any more.
+    fn ended(&self) -> Result<Exit, CliError> {
+        let terminal = self.terminal;
+        let stopped = Stopped::in_folder(self.runs, Some(self.run.path()));
+        let Some(end) = &self.end else {
+            let message = "the process that executed the run is gone, and the run has not ended";
+            return Err(CliError {
+                resume: stopped.resume(),
+                ..CliError::usage("owner_gone", message).exit(Exit::Cancelled)
+            });
+        };
+        let resume = match end.status {
+            RunStatus::Paused => stopped.resume(),
+            _ => None,
+        };
+        let path = self.run.checkpoint().ok().flatten();
+        let path = path
+            .map(|checkpoint| checkpoint.completed_nodes)
+            .unwrap_or_default();
+        if terminal.json {
+            terminal.object(&json!({
+                "schema": "orchestra.result/1", "run": self.run.manifest().run, "status": end.status.word(),
+                "path": path, "failure_reason": end.reason, "run_dir": self.run.path(), "resume": resume,
+            }));
+        } else {
+            terminal.progress("");
+            if let Some(reason) = &end.reason {
+                terminal.say(&format!("{}: {reason}", terminal.paint(Paint::Bad, "error")));
+            }
+            let (paint, word) = verdict(end.status);
+            terminal.result(&format!(
+                "{}: {}",
+                terminal.paint_result(paint, word),
+                path.join(" -> ")
+            ));
+        }
+        if let Some(command) = resume {
+            terminal.say(&resume_line(terminal, &command));
+        }
+        Ok(end.exit)
+    }
+
+    fn detach(&self) {
+        self.shown.progress().interject("detached; the run goes on");
+        let command = self.runs.command("attach", self.run.path(), &[]);
+        let command = self.terminal.paint(Paint::Bold, &command);
+        self.terminal
+            .progress(&format!("follow it again with: {command}"));
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Answer, InterviewError>>>>;
+
+/// Asks the person at the terminal what the run asks.
+struct Asker {
+    folder: PathBuf,
+    console: Arc<Console>,
+    shown: Arc<Shown>,
+    asking: Asking,
+}
+
+/// What is asked now.
+enum Asking {
+    /// There is nobody to ask.
+    Nobody,
+    /// Nothing; the owner of the run is asked again then.
+    Nothing(Instant),
+    /// The owner, for the questions that are open.
+    Owner(JoinHandle<Result<Vec<Question>, ControlError>>),
+    /// The person.
+    Person(Box<Question>, Answering),
+    /// The owner, to take an answer.
+    Answer(JoinHandle<Result<(), ControlError>>),
+}
+
+impl Asker {
+    /// Goes on with whatever is asked; may be dropped and called again at any time.
+    async fn step(&mut self, waiting: &Waiting) {
+        self.asking = match &mut self.asking {
+            Asking::Nobody => std::future::pending().await,
+            Asking::Nothing(until) => {
+                tokio::time::sleep_until(*until).await;
+                let folder = self.folder.clone();
+                Asking::Owner(tokio::task::spawn_blocking(move || client(&folder)?.questions()))
+            }
+            Asking::Owner(asked) => match asked.await {
+                Ok(Ok(questions)) => match questions.into_iter().next() {
+                    Some(question) => self.put(question, waiting),
+                    None => later(),
+                },
+                // It may be about to end; that is told by the events.
+                _ => later(),
+            },
+            Asking::Person(question, answering) => match answering.await {
+                Ok(answer) => {
+                    let (folder, id) = (self.folder.clone(), named(question).to_owned());
+                    Asking::Answer(tokio::task::spawn_blocking(move || {
+                        client(&folder)?.answer(id, answer)
+                    }))
+                }
+                Err(error) => {
+                    self.say(&error.to_string());
+                    Asking::Nobody
+                }
+            },
+            Asking::Answer(asked) => {
+                if let Ok(Err(error)) = asked.await {
+                    self.say(&error.to_string());
+                }
+                Asking::Nothing(Instant::now())
+            }
+        };
+    }
+
+    /// Puts a question to the person.
+    fn put(&self, mut question: Question, waiting: &Waiting) -> Asking {
+        let open = waiting.iter().find(|open| open.question.id == question.id);
+        if let Some(left) = open.and_then(|open| open.left(now())) {
+            question.timeout = Some(left);
+        }
+        let (console, asked) = (self.console.clone(), question.clone());
+        Asking::Person(
+            Box::new(question),
+            Box::pin(async move { console.ask(asked).await }),
+        )
+    }
+
+    /// Withdraws a question that somebody else has answered, or that is not needed any more.
+    fn event(&mut self, event: &RunEvent) {
+        let (EventKind::InterviewCompleted { node, .. }
+        | EventKind::InterviewTimeout { node, .. }
+        | EventKind::StageCancelled { node, .. }) = &event.kind
+        else {
+            return;
+        };
+        if matches!(&self.asking, Asking::Person(question, _) if **node == *question.node) {
+            self.asking = Asking::Nothing(Instant::now());
+        }
+    }
+
+    fn say(&self, text: &str) {
+        self.shown
+            .progress()
+            .interject(&format!("    {}", one_line(text)));
+    }
+}
+
+fn later() -> Asking {
+    Asking::Nothing(Instant::now() + ASK)
+}
+
+/// By which name a question is answered.
+fn named(question: &Question) -> &str {
+    match question.id.as_str() {
+        "" => &question.node,
+        id => id,
+    }
+}
+
+fn client(folder: &Path) -> Result<ControlClient, ControlError> {
+    ControlClient::of(folder)
+}

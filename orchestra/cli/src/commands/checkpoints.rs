@@ -1,0 +1,162 @@
+//! `checkpoints`: the points of a run from which one may replay.
+
+use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, Timestamp};
+use serde::Serialize;
+
+use super::status::Written;
+use crate::args::CheckpointsArgs;
+use crate::error::{CliError, Exit};
+use crate::layout::{Cell, moment, table};
+use crate::progress::{attempt, bracketed, named};
+use crate::runs::Runs;
+use crate::terminal::{Paint, Terminal};
+
+/// A point of a run.
+#[derive(Debug, PartialEq, Serialize)]
+struct Point {
+    checkpoint: String,
+    time: Timestamp,
+    /// What had ended; `None` at the beginning.
+    node: Option<String>,
+    branch: Option<String>,
+    visit: Option<u32>,
+    attempt: Option<u32>,
+    outcome: Option<String>,
+    /// Where the run went from there.
+    next: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Points {
+    run: String,
+    checkpoints: Vec<Point>,
+}
+
+pub(crate) fn checkpoints(
+    args: &CheckpointsArgs,
+    program: &str,
+    terminal: &Terminal,
+) -> Result<Exit, CliError> {
+    let runs = Runs::new(&args.runs, program);
+    let folder = runs.find(&args.run)?;
+    let run = RunFolder::open(&folder)?;
+    let events = run.events(1)?.into_iter();
+    let events: Vec<RunEvent> = events
+        .filter_map(|event| serde_json::from_value(event).ok())
+        .collect();
+    let points = match run.manifest().durability {
+        // Without a journal there is nothing to go back to.
+        Durability::None => Vec::new(),
+        _ => points(&events),
+    };
+    if terminal.json {
+        let content = &Points {
+            run: run.manifest().run.clone(),
+            checkpoints: points,
+        };
+        let schema = "orchestra.checkpoint_list/1";
+        terminal.result(&Written { schema, content }.line());
+        return Ok(Exit::Ok);
+    }
+    let Some(last) = points.last() else {
+        terminal.progress("the run has no checkpoints: it keeps no journal, or has not begun");
+        return Ok(Exit::Ok);
+    };
+    let replay = runs.command("replay", &folder, &["--checkpoint", &last.checkpoint]);
+    let rows = points.iter().map(|point| {
+        let name = point.node.as_deref().unwrap_or("(the beginning)");
+        let again = attempt(point.visit.unwrap_or(1), point.attempt.unwrap_or(1));
+        vec![
+            Cell::text(&point.checkpoint),
+            Cell::text(moment(point.time)),
+            Cell::text(format!("{name}{again}")),
+            Cell::text(point.branch.as_deref().map(bracketed).unwrap_or_default()),
+            Cell::text(point.outcome.clone().unwrap_or_default()),
+            Cell::text(point.next.join(", ")),
+        ]
+    });
+    let head = ["CHECKPOINT", "TIME (UTC)", "ENDED", "BRANCH", "OUTCOME", "NEXT"];
+    terminal.result(&table(terminal, &head, rows.collect()));
+    terminal.progress("");
+    terminal.progress(&format!(
+        "replay from one with: {}",
+        terminal.paint(Paint::Bold, &replay)
+    ));
+    Ok(Exit::Ok)
+}
+
+/// The checkpoints that the events tell of.
+fn points(events: &[RunEvent]) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    let mut ended: Option<Point> = None;
+    for event in events {
+        let of = |node: Option<String>, branch: &Option<String>| Point {
+            checkpoint: String::new(),
+            time: event.time,
+            node,
+            branch: branch.clone(),
+            visit: None,
+            attempt: None,
+            outcome: None,
+            next: Vec::new(),
+        };
+        match &event.kind {
+            EventKind::PipelineStarted { .. } if points.is_empty() => points.push(Point {
+                checkpoint: "cp_000000".to_owned(),
+                ..of(None, &None)
+            }),
+            EventKind::StageCompleted {
+                node,
+                branch,
+                visit,
+                attempt,
+                outcome,
+                ..
+            } => {
+                ended = Some(Point {
+                    visit: Some(*visit),
+                    attempt: Some(*attempt),
+                    outcome: Some(outcome.word().to_owned()),
+                    ..of(Some(node.to_string()), branch)
+                });
+            }
+            EventKind::StageFailed {
+                node,
+                branch,
+                visit,
+                attempt,
+                ..
+            } => {
+                ended = Some(Point {
+                    visit: Some(*visit),
+                    attempt: Some(*attempt),
+                    outcome: Some("fail".to_owned()),
+                    ..of(Some(node.to_string()), branch)
+                });
+            }
+            EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
+                let point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
+                // What is decided without waiting for anything shares the checkpoint of what came before.
+                points.pop_if(|last| last.checkpoint == *checkpoint);
+                points.push(Point {
+                    checkpoint: checkpoint.clone(),
+                    time: event.time,
+                    ..point
+                });
+            }
+            EventKind::StageStarted {
+                node,
+                branch,
+                repeat: false,
+                ..
+            } if ended.is_none() => {
+                let name = named(branch.as_deref(), node);
+                if let Some(last) = points.last_mut().filter(|last| !last.next.contains(&name)) {
+                    last.next.push(name);
+                }
+            }
+            _ => {}
+        }
+    }
+    points
+}

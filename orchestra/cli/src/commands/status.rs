@@ -1,0 +1,157 @@
+//! `status`: the list of runs, or one run in depth.
+
+use orchestra_engine::{RunFolder, Usage};
+use orchestra_sessions::{RunFilter, Session, SessionStatus};
+use serde::Serialize;
+
+use crate::args::StatusArgs;
+use crate::depth::Depth;
+use crate::error::{CliError, Exit};
+use crate::layout::{Cell, between, cost, long, moment, now, table, tokens};
+use crate::runs::Runs;
+use crate::terminal::{Paint, Terminal};
+
+/// A run as a program reads it.
+#[derive(Serialize)]
+pub(crate) struct Written<'a, T> {
+    pub(crate) schema: &'static str,
+    #[serde(flatten)]
+    pub(crate) content: &'a T,
+}
+
+impl<T: Serialize> Written<'_, T> {
+    /// One line of JSON.
+    pub(crate) fn line(&self) -> String {
+        // It holds text and numbers alone, which cannot fail to be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+pub(crate) fn status(args: &StatusArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
+    let runs = Runs::new(&args.runs, program);
+    match &args.run {
+        Some(name) => in_depth(&runs, name, args.all, terminal)?,
+        None => list(&runs, args.limit, terminal)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn in_depth(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(), CliError> {
+    let folder = runs.find(name)?;
+    let depth = Depth::of(runs, &folder)?;
+    if terminal.json {
+        let schema = SESSION;
+        terminal.result(
+            &Written {
+                schema,
+                content: &depth,
+            }
+            .line(),
+        );
+    } else {
+        terminal.result(&depth.text(runs, all, terminal));
+    }
+    Ok(())
+}
+
+const SESSION: &str = "orchestra.session/1";
+
+fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), CliError> {
+    let filter = limit.map_or_else(RunFilter::all, |limit| RunFilter::all().limit(limit));
+    let sessions = match runs.dir().is_dir() {
+        true => runs.index()?.list(&filter)?,
+        false => Vec::new(),
+    };
+    let sessions = sessions.into_iter().map(stands);
+    if terminal.json {
+        for session in sessions {
+            let content = &session;
+            let schema = SESSION;
+            terminal.result(&Written { schema, content }.line());
+        }
+        return Ok(());
+    }
+    let rows: Vec<Vec<Cell>> = sessions.map(row).collect();
+    if rows.is_empty() {
+        terminal.progress(&format!("there are no runs in `{}`", runs.dir().display()));
+        return Ok(());
+    }
+    let head = [
+        "RUN",
+        "PIPELINE",
+        "STATUS",
+        "STARTED (UTC)",
+        "TOOK",
+        "STAGES",
+        "CHECKPOINTS",
+        "TOKENS",
+        "COST",
+    ];
+    terminal.result(&table(terminal, &head, rows));
+    Ok(())
+}
+
+/// A run as it stands: one that should go on and whose process is gone was interrupted.
+pub(crate) fn stands(session: Session) -> Session {
+    if !session.status.is_open() {
+        return session;
+    }
+    let owner = RunFolder::open(&session.folder).and_then(|run| run.owner());
+    match owner {
+        Ok(None) => session.owner_is_gone(),
+        // Whoever cannot be asked may be at it.
+        _ => session,
+    }
+}
+
+fn row(session: Session) -> Vec<Cell> {
+    let word = match session.simulated {
+        true => format!("{} (simulated)", session.name),
+        false => session.name.clone(),
+    };
+    let Session { usage, .. } = session;
+    vec![
+        Cell::text(session.run.to_string()),
+        Cell::text(word),
+        Cell::text(session.status.word()).paint(paint(session.status)),
+        Cell::text(session.started.map(moment).unwrap_or_default()),
+        Cell::number(took(&session)),
+        Cell::number(session.stages),
+        Cell::number(session.checkpoints),
+        Cell::number(tokens(usage)),
+        Cell::number(cost(usage)),
+    ]
+}
+
+/// From the beginning to the end, or to now, or to where it stopped.
+pub(crate) fn took(session: &Session) -> String {
+    let end = match session.status {
+        SessionStatus::Running => Some(now()),
+        _ => session.ended.or(session.updated),
+    };
+    let (Some(from), Some(to)) = (session.started, end) else {
+        return String::new();
+    };
+    long(between(from, to))
+}
+
+/// The colour of a status.
+pub(crate) fn paint(status: SessionStatus) -> Paint {
+    match status {
+        SessionStatus::Success => Paint::Good,
+        SessionStatus::Fail => Paint::Bad,
+        SessionStatus::Running | SessionStatus::Accepted => Paint::Bold,
+        _ => Paint::Warn,
+    }
+}
+
+/// What was used of models, in words; nothing for nothing.
+pub(crate) fn used(usage: Usage) -> String {
+    let parts = [
+        Some(tokens(usage))
+            .filter(|text| !text.is_empty())
+            .map(|text| format!("{text} tokens")),
+        Some(cost(usage)).filter(|text| !text.is_empty()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

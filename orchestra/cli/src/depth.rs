@@ -1,0 +1,485 @@
+//! One run in depth: the path that it took with all attempts, why it took each edge, what it used, where it stands.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use orchestra_engine::{Owner, RunEvent, RunFolder, TestedCondition};
+use orchestra_graph::Rule;
+use orchestra_sessions::{
+    NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
+};
+use serde::Serialize;
+
+use crate::commands::status::{paint, stands, took, used};
+use crate::error::CliError;
+use crate::finish::Stopped;
+use crate::layout::{Cell, between, clock, cost, long, moment, now, table, thousands, tokens};
+use crate::progress::{named, one_line, time};
+use crate::runs::Runs;
+use crate::terminal::{Paint, Terminal};
+use crate::waiting::{Open, Waiting};
+
+/// How many entries of a path are shown, the latest ones.
+const MOST: usize = 200;
+
+/// All that is known of a run.
+#[derive(Serialize)]
+pub(crate) struct Depth {
+    #[serde(flatten)]
+    session: Session,
+    owner: Option<Owner>,
+    path: Vec<StageRow>,
+    transitions: Vec<TransitionRow>,
+    tool_calls: Vec<ToolCallRow>,
+    nodes: Vec<NodeTotals>,
+    questions: Vec<Asked>,
+    /// The command that goes on with it, where one can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume: Option<String>,
+    /// The command that begins a run before what went wrong in this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<String>,
+}
+
+/// A question that waits for an answer.
+#[derive(Serialize)]
+struct Asked {
+    node: String,
+    branch: Option<String>,
+    text: String,
+    options: Vec<String>,
+    asked: String,
+    deadline: Option<String>,
+    default: Option<String>,
+    /// The deadline for people.
+    #[serde(skip)]
+    until: Option<String>,
+}
+
+impl Asked {
+    fn of(open: &Open) -> Asked {
+        let question = &open.question;
+        let default = question
+            .options
+            .iter()
+            .find(|option| Some(&option.key) == question.default.as_ref());
+        Asked {
+            node: open.node.clone(),
+            branch: open.branch.clone(),
+            text: question.text.clone(),
+            options: question.options.iter().map(ToString::to_string).collect(),
+            asked: open.asked.to_string(),
+            deadline: open.deadline().map(|deadline| deadline.to_string()),
+            default: default.map(ToString::to_string),
+            until: open
+                .deadline()
+                .zip(open.left(now()))
+                .map(|(deadline, left)| format!("until {} UTC, {} left", moment(deadline), long(left))),
+        }
+    }
+}
+
+impl Depth {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The run folder or the index cannot be read.
+    pub(crate) fn of(runs: &Runs, folder: &Path) -> Result<Depth, CliError> {
+        let run = RunFolder::open(folder)?;
+        let (index, name) = runs.index_of(folder)?;
+        let session = stands(index.run(&name)?);
+        let mut waiting = Waiting::default();
+        if matches!(
+            session.status,
+            SessionStatus::Running | SessionStatus::Paused | SessionStatus::Interrupted
+        ) {
+            let events = run.events(1)?.into_iter();
+            let events = events.filter_map(|event| serde_json::from_value::<RunEvent>(event).ok());
+            events.for_each(|event| waiting.event(&event));
+        }
+        let stopped = Stopped::in_folder(runs, Some(folder));
+        let (resume, replay) = match session.status {
+            SessionStatus::Paused | SessionStatus::Interrupted => (stopped.resume(), None),
+            SessionStatus::Fail | SessionStatus::Cancelled => (
+                None,
+                stopped.replay(session.code.as_deref(), session.node.as_deref()),
+            ),
+            _ => (None, None),
+        };
+        Ok(Depth {
+            owner: run.owner()?,
+            path: index.stages(&name)?,
+            transitions: index.transitions(&name)?,
+            tool_calls: index.tool_calls(&name)?,
+            nodes: index.node_totals(&name)?,
+            questions: waiting.iter().map(Asked::of).collect(),
+            resume,
+            replay,
+            session,
+        })
+    }
+
+    /// For people; without `all`, of a long path only what is latest.
+    pub(crate) fn text(&self, runs: &Runs, all: bool, terminal: &Terminal) -> String {
+        let mut page = Page {
+            terminal,
+            lines: Vec::new(),
+        };
+        self.head(runs, &mut page);
+        self.path(all, &mut page);
+        self.standing(&mut page);
+        self.nodes(&mut page);
+        self.errors(&mut page);
+        for (words, command) in [
+            ("resume with", &self.resume),
+            ("begin again from before it with", &self.replay),
+        ] {
+            if let Some(command) = command {
+                page.line("");
+                page.line(&format!(
+                    "{words}: {}",
+                    terminal.paint_result(Paint::Bold, command)
+                ));
+            }
+        }
+        page.lines.join("\n")
+    }
+
+    fn head(&self, runs: &Runs, page: &mut Page<'_>) {
+        let session = &self.session;
+        let status = page.paint(paint(session.status), session.status.word());
+        let reason = session
+            .reason
+            .as_deref()
+            .map(|reason| format!(": {}", one_line(reason)));
+        let simulated = if session.simulated { " (simulated)" } else { "" };
+        let title = page.paint(Paint::Bold, &session.name);
+        page.line(&format!("{title}  {}{simulated}", session.run));
+        page.fact("status", &format!("{status}{}", reason.unwrap_or_default()));
+        page.fact("goal", &one_line(&session.goal));
+        page.fact("file", &session.file);
+        page.fact("folder", &runs.shown(&session.folder));
+        if let Some(started) = session.started {
+            let took = took(session);
+            let ended = session.ended.map(|ended| format!(", ended {}", moment(ended)));
+            page.fact(
+                "started",
+                &format!(
+                    "{} UTC{}, took {took}",
+                    moment(started),
+                    ended.unwrap_or_default()
+                ),
+            );
+        }
+        if let Some(owner) = &self.owner {
+            page.fact("owner", &owner.to_string());
+        }
+        if let Some(from) = &session.replayed_from {
+            page.fact("replay of", &format!("{} from {}", from.run, from.checkpoint));
+        }
+        let last = session
+            .checkpoint
+            .as_deref()
+            .map(|last| format!(", the last is {last}"));
+        page.fact(
+            "checkpoints",
+            &format!("{}{}", session.checkpoints, last.unwrap_or_default()),
+        );
+        page.fact("used", &used(session.usage));
+        let counts = [
+            (session.epoch.saturating_sub(1), "resumed"),
+            (session.restarts, "restarted"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts
+            .map(|(count, word)| format!("{word} {count} times"))
+            .collect();
+        page.fact("again", &counts.join(", "));
+        if session.skipped_lines > 0 {
+            let lines = session.skipped_lines;
+            page.fact(
+                "unread",
+                &format!("{lines} lines of `events.jsonl` could not be read"),
+            );
+        }
+    }
+
+    /// Stages, the tools that they called and the ways that were chosen, in their order.
+    fn path(&self, all: bool, page: &mut Page<'_>) {
+        let mut entries: Vec<(u64, Entry<'_>)> = Vec::new();
+        entries.extend(self.path.iter().map(|row| (row.seq, Entry::Stage(row))));
+        entries.extend(self.tool_calls.iter().map(|row| (row.seq, Entry::Tool(row))));
+        entries.extend(self.transitions.iter().map(|row| (row.seq, Entry::Went(row))));
+        entries.sort_by_key(|(seq, _)| *seq);
+        page.heading("path");
+        let left_out = match all {
+            true => 0,
+            false => entries.len().saturating_sub(MOST),
+        };
+        if left_out > 0 {
+            let text = format!(
+                "  .. {} entries before, which `--all` shows",
+                thousands(left_out as u64)
+            );
+            page.line(&page.paint(Paint::Dim, &text));
+        }
+        for (_, entry) in entries.iter().skip(left_out) {
+            match entry {
+                Entry::Stage(row) => page.stage(row, self.mark(row)),
+                Entry::Tool(row) => page.tool(row),
+                Entry::Went(row) => page.went(row),
+            }
+        }
+    }
+
+    /// How an attempt has ended, or what it does, in a word.
+    fn mark<'r>(&self, row: &'r StageRow) -> (&'r str, Paint) {
+        let asks = |asked: &Asked| asked.node == row.node && asked.branch == row.branch;
+        match (row.state, row.outcome.as_deref()) {
+            (StageState::Completed, Some("success") | None) => ("ok", Paint::Good),
+            (StageState::Completed, Some(word)) => (word, Paint::Good),
+            (StageState::Failed, _) if row.will_retry => ("again", Paint::Bad),
+            (StageState::Failed, _) => ("failed", Paint::Bad),
+            _ if self.questions.iter().any(asks) && !self.was_made_again(row) => ("asks", Paint::Warn),
+            (StageState::Running, _) if self.goes_on() => ("...", Paint::Bold),
+            _ => ("cut", Paint::Warn),
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.session.status == SessionStatus::Running
+    }
+
+    /// Where it stands now.
+    fn standing(&self, page: &mut Page<'_>) {
+        if !matches!(
+            self.session.status,
+            SessionStatus::Running | SessionStatus::Paused | SessionStatus::Interrupted
+        ) {
+            return;
+        }
+        let asking: BTreeSet<(&str, Option<&str>)> = self
+            .questions
+            .iter()
+            .map(|asked| (asked.node.as_str(), asked.branch.as_deref()))
+            .collect();
+        let mut lines = Vec::new();
+        for row in &self.path {
+            let asks = asking.contains(&(row.node.as_str(), row.branch.as_deref()));
+            let pending = row.state == StageState::Running || self.was_cut(row);
+            if !pending || asks {
+                continue;
+            }
+            let name = attempt(row);
+            let since = row.started.map(|started| long(between(started, now())));
+            lines.push(match (self.goes_on(), since) {
+                (true, Some(since)) => format!("{name} runs, since {since}"),
+                (true, None) => format!("{name} runs"),
+                (false, _) => format!("{name} was cut short, and runs again when the run goes on"),
+            });
+        }
+        for asked in &self.questions {
+            let name = named(asked.branch.as_deref(), &asked.node);
+            lines.push(format!("{name} waits for an answer: {}", one_line(&asked.text)));
+            if !asked.options.is_empty() {
+                lines.push(format!("    {}", asked.options.join("  ")));
+            }
+            if let Some(until) = &asked.until {
+                let then = asked
+                    .default
+                    .as_ref()
+                    .map(|default| format!(", then `{default}` is taken"));
+                lines.push(format!("    {until}{}", then.unwrap_or_default()));
+            }
+        }
+        if lines.is_empty() {
+            return;
+        }
+        page.heading("now");
+        for line in lines {
+            page.line(&format!("  {line}"));
+        }
+    }
+
+    /// Whether an attempt was cut short by the last stop of the run, and not made again.
+    fn was_cut(&self, row: &StageRow) -> bool {
+        let cut = matches!(row.state, StageState::Cancelled | StageState::Interrupted);
+        let went = |later: &TransitionRow| later.seq > row.seq && later.branch == row.branch;
+        cut && !self.goes_on() && !self.was_made_again(row) && !self.transitions.iter().any(went)
+    }
+
+    fn was_made_again(&self, row: &StageRow) -> bool {
+        let again =
+            |later: &StageRow| later.seq > row.seq && later.node == row.node && later.branch == row.branch;
+        self.path.iter().any(again)
+    }
+
+    fn nodes(&self, page: &mut Page<'_>) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let some = |number: u64| match number {
+            0 => Cell::number(""),
+            number => Cell::number(number),
+        };
+        let rows = self.nodes.iter().map(|node| {
+            vec![
+                Cell::text(format!("  {}", node.node)),
+                Cell::number(node.attempts),
+                some(node.failures),
+                some(node.repeats),
+                some(node.tool_calls),
+                Cell::number(time(node.duration)),
+                Cell::number(tokens(node.usage)),
+                Cell::number(cost(node.usage)),
+                Cell::text(node.outcome.clone().unwrap_or_default()),
+            ]
+        });
+        let head = [
+            "  NODE", "ATTEMPTS", "FAILED", "REPEATED", "TOOLS", "TIME", "TOKENS", "COST", "OUTCOME",
+        ];
+        page.heading("nodes");
+        page.line(&table(page.terminal, &head, rows.collect()));
+    }
+
+    fn errors(&self, page: &mut Page<'_>) {
+        let failed: Vec<(&StageRow, &str)> = self
+            .path
+            .iter()
+            .filter_map(|row| Some((row, row.error.as_deref()?)))
+            .collect();
+        if failed.is_empty() {
+            return;
+        }
+        page.heading("errors");
+        let first = failed.len().saturating_sub(MOST);
+        for (row, error) in &failed[first..] {
+            let then = if row.will_retry { ", tried again" } else { "" };
+            page.line(&format!("  {}{then}", attempt(row)));
+            for line in error.lines().take(20) {
+                page.line(&format!("      {}", one_line(line)));
+            }
+        }
+    }
+}
+
+/// Something on the path of a run.
+enum Entry<'d> {
+    Stage(&'d StageRow),
+    Tool(&'d ToolCallRow),
+    Went(&'d TransitionRow),
+}
+
+/// A stage with its branch, its visit and its attempt.
+fn attempt(row: &StageRow) -> String {
+    let again = crate::progress::attempt(row.visit, row.attempt);
+    let repeated = if row.repeat { ", repeated" } else { "" };
+    format!("{}{again}{repeated}", named(row.branch.as_deref(), &row.node))
+}
+
+/// The text that is made.
+struct Page<'p> {
+    terminal: &'p Terminal,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn paint(&self, paint: Paint, text: &str) -> String {
+        self.terminal.paint_result(paint, text)
+    }
+
+    fn line(&mut self, line: &str) {
+        self.lines.push(line.trim_end().to_owned());
+    }
+
+    fn heading(&mut self, text: &str) {
+        self.line("");
+        let text = self.paint(Paint::Bold, &format!("{text}:"));
+        self.line(&text);
+    }
+
+    /// A fact about the run; an empty one is none.
+    fn fact(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            let name = self.paint(Paint::Dim, &format!("{name:<12}"));
+            self.line(&format!("  {name}{value}"));
+        }
+    }
+
+    fn stage(&mut self, row: &StageRow, (word, paint): (&str, Paint)) {
+        let mark = self.paint(paint, &format!("{word:>6}"));
+        let at = row.started.map(clock).unwrap_or_default();
+        let at = self.paint(Paint::Dim, &format!("{at:>8}"));
+        let took = row.duration.map(time).unwrap_or_default();
+        let used = used(row.usage);
+        let said = row.error.as_deref().or(row.notes.as_deref()).map(one_line);
+        let mut more: Vec<String> = Vec::new();
+        more.extend((!used.is_empty()).then_some(used));
+        more.extend(
+            row.preferred_label
+                .as_ref()
+                .map(|label| format!("prefers `{}`", one_line(label))),
+        );
+        more.extend(said);
+        let more = self.paint(Paint::Dim, &more.join("  "));
+        self.line(&format!("  {at} {mark} {:<24} {took:>8}  {more}", attempt(row)));
+    }
+
+    fn tool(&mut self, row: &ToolCallRow) {
+        let error = row.error.as_deref().map(|error| format!(": {}", one_line(error)));
+        let text = format!(
+            "tool {} {}{}",
+            row.tool,
+            time(row.duration),
+            error.unwrap_or_default()
+        );
+        self.beneath(&text);
+    }
+
+    /// The way that was chosen: by which rule, and each condition that was tested with what it saw.
+    fn went(&mut self, row: &TransitionRow) {
+        let branch = row
+            .branch
+            .as_deref()
+            .map_or_else(String::new, |branch| named(Some(branch), &row.from) + " ");
+        let rule = Rule::of(&row.rule).map(Rule::describe).unwrap_or(&row.rule);
+        let text = match (&row.to, row.branches) {
+            (Some(to), _) => format!("{branch}-> {to} ({rule})"),
+            (None, Some(1)) => "1 branch".to_owned(),
+            (None, Some(branches)) => format!("{branch}{branches} branches"),
+            (None, None) => format!("{branch}({rule})"),
+        };
+        self.beneath(&text);
+        let width = row
+            .tested
+            .iter()
+            .map(|tested| tested.condition.chars().count())
+            .max();
+        for tested in &row.tested {
+            self.tested(tested, width.unwrap_or(0).min(48));
+        }
+    }
+
+    fn tested(&mut self, tested: &TestedCondition, width: usize) {
+        let mark = match tested.held {
+            true => self.paint(Paint::Good, "yes"),
+            false => self.paint(Paint::Dim, " no"),
+        };
+        let saw = tested
+            .values
+            .iter()
+            .map(|(key, value)| format!("{key} is `{}`", one_line(value)));
+        let saw = self.paint(Paint::Dim, &saw.collect::<Vec<_>>().join(", "));
+        let condition = one_line(&tested.condition);
+        self.line(&format!(
+            "                     {mark} {condition:<width$}  -> {}  {saw}",
+            tested.to
+        ));
+    }
+
+    /// A line beneath that of a stage.
+    fn beneath(&mut self, text: &str) {
+        let text = self.paint(Paint::Dim, text);
+        self.line(&format!("                  {text}"));
+    }
+}

@@ -1,0 +1,295 @@
+//! How the end of a run is told, and how it can go on.
+
+use std::path::{Path, PathBuf};
+
+use orchestra_engine::{
+    Durability, EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
+};
+use orchestra_graph::Pipeline;
+use orchestra_testkit::Coverage;
+use serde::Serialize;
+
+use crate::answers::how_to_answer;
+use crate::error::Exit;
+use crate::runs::Runs;
+use crate::terminal::{Paint, Terminal};
+
+/// Where a run is kept, and the commands that deal with it.
+pub(crate) struct Stopped<'s> {
+    runs: &'s Runs,
+    /// `None` where nothing is kept.
+    folder: Option<PathBuf>,
+}
+
+impl<'s> Stopped<'s> {
+    pub(crate) fn of(runs: &'s Runs, handle: &RunHandle) -> Stopped<'s> {
+        Stopped::in_folder(runs, handle.run_dir())
+    }
+
+    pub(crate) fn in_folder(runs: &'s Runs, folder: Option<&Path>) -> Stopped<'s> {
+        Stopped {
+            runs,
+            folder: folder.map(Path::to_owned),
+        }
+    }
+
+    /// The command that goes on with the run.
+    pub(crate) fn resume(&self) -> Option<String> {
+        let folder = self.folder.as_deref()?;
+        Some(self.runs.command("resume", folder, &[]))
+    }
+
+    /// The command that begins a run before what went wrong in this one: for which reason, as one word, and where.
+    pub(crate) fn replay(&self, code: Option<&str>, node: Option<&str>) -> Option<String> {
+        let folder = self.folder.as_deref()?;
+        let run = RunFolder::open(folder).ok()?;
+        // Without a journal there is nothing to go back to.
+        let journal = run.manifest().durability != Durability::None;
+        let lines = journal.then(|| run.events(1).ok()).flatten()?.into_iter();
+        // Events of a newer version have no checkpoint that this one could name.
+        let events: Vec<RunEvent> = lines
+            .filter_map(|event| serde_json::from_value(event).ok())
+            .collect();
+        let checkpoint = checkpoint_before(&events, code, node)?;
+        Some(
+            self.runs
+                .command("replay", folder, &["--checkpoint", &checkpoint]),
+        )
+    }
+}
+
+/// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was
+/// told: there it is the stage that failed last.
+fn checkpoint_before(events: &[RunEvent], code: Option<&str>, node: Option<&str>) -> Option<String> {
+    let failed = || {
+        events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::StageFailed {
+                node,
+                will_retry: false,
+                ..
+            } => Some(&**node),
+            _ => None,
+        })
+    };
+    let node = match code {
+        Some("failure_end") => failed().or(node),
+        _ => node,
+    };
+    let (mut latest, mut before) = (None, None);
+    for event in events {
+        match &event.kind {
+            EventKind::PipelineStarted { .. } => latest = Some("cp_000000"),
+            EventKind::PipelineResumed { checkpoint, .. } if latest.is_none() => latest = Some(checkpoint),
+            EventKind::CheckpointSaved { checkpoint, .. } if !checkpoint.is_empty() => {
+                latest = Some(checkpoint);
+            }
+            EventKind::StageStarted {
+                node: begun,
+                attempt: 1,
+                repeat: false,
+                ..
+            } if node.is_none_or(|node| **begun == *node) => before = latest,
+            _ => {}
+        }
+    }
+    before.or(latest).map(str::to_owned)
+}
+
+/// The end of a run that this process executed.
+pub(crate) struct Finish<'f> {
+    pub(crate) pipeline: &'f Pipeline,
+    pub(crate) terminal: &'f Terminal,
+    pub(crate) stopped: Stopped<'f>,
+}
+
+/// The result as a program reads it.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    result: &'a RunResult,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<&'a str>,
+}
+
+impl Finish<'_> {
+    /// Tells the result: an object last, or a line for people; before it or behind it, the edges that a simulation took.
+    pub(crate) fn tell(&self, result: &RunResult, coverage: Option<&Coverage>) -> Exit {
+        let terminal = self.terminal;
+        let resume = match result.status {
+            RunStatus::Paused => self.stopped.resume(),
+            _ => None,
+        };
+        let replay = match result.status {
+            RunStatus::Fail | RunStatus::Cancelled => self.replay(result),
+            _ => None,
+        };
+        if terminal.json {
+            if let Some(coverage) = coverage {
+                terminal.result(&serde_json::to_string(coverage).unwrap_or_default());
+            }
+            let written = Written {
+                result,
+                resume: resume.as_deref(),
+                replay: replay.as_deref(),
+            };
+            terminal.result(&serde_json::to_string(&written).unwrap_or_default());
+        } else {
+            self.tell_people(result, coverage);
+        }
+        // The last line of all.
+        if let Some(command) = resume {
+            terminal.say(&resume_line(terminal, &command));
+        }
+        if let Some(command) = replay.filter(|_| !terminal.json) {
+            let command = terminal.paint(Paint::Bold, &command);
+            terminal.progress(&format!("begin again from before it with: {command}"));
+        }
+        exit_of(result.status, result.failure.as_ref())
+    }
+
+    fn replay(&self, result: &RunResult) -> Option<String> {
+        let failure = result.failure.as_ref();
+        self.stopped
+            .replay(failure.map(RunFailure::code), failure.and_then(RunFailure::node))
+    }
+
+    fn tell_people(&self, result: &RunResult, coverage: Option<&Coverage>) {
+        let terminal = self.terminal;
+        terminal.progress("");
+        if let Some(failure) = &result.failure {
+            terminal.say(&format!("{}: {failure}", terminal.paint(Paint::Bad, "error")));
+            if let RunFailure::WaitsForHuman { node, .. } = failure {
+                terminal.say(&format!("  help: {}", how_to_answer(self.pipeline, node)));
+            }
+        }
+        let path = result.path.join(" -> ");
+        let (paint, word) = verdict(result.status);
+        terminal.result(&format!("{}: {path}", terminal.paint_result(paint, word)));
+        if let Some(coverage) = coverage {
+            terminal.progress(&coverage.summary());
+        }
+        if let Some(folder) = &result.run_dir {
+            let folder = self.stopped.runs.shown(folder);
+            terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {folder}")));
+        }
+    }
+}
+
+/// The line that says how a run goes on.
+pub(crate) fn resume_line(terminal: &Terminal, command: &str) -> String {
+    format!("resume with: {}", terminal.paint(Paint::Bold, command))
+}
+
+/// The word for how a run ended, and its colour.
+pub(crate) fn verdict(status: RunStatus) -> (Paint, &'static str) {
+    match status {
+        RunStatus::Success => (Paint::Good, "success"),
+        RunStatus::Fail => (Paint::Bad, "failed"),
+        RunStatus::Paused => (Paint::Warn, "paused"),
+        _ => (Paint::Warn, "cancelled"),
+    }
+}
+
+/// The exit code of a run that ended so.
+pub(crate) fn exit_of(status: RunStatus, failure: Option<&RunFailure>) -> Exit {
+    match (status, failure) {
+        (RunStatus::Success, _) => Exit::Ok,
+        (RunStatus::Fail, _) => Exit::RunFailed,
+        (RunStatus::Paused, Some(RunFailure::WaitsForHuman { .. })) => Exit::WaitsForHuman,
+        (RunStatus::Paused, Some(RunFailure::Budget { .. } | RunFailure::MaxTime { .. })) => Exit::Budget,
+        _ => Exit::Cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orchestra_engine::{Budget, Usage};
+
+    use super::*;
+
+    #[test]
+    fn each_way_to_stop_has_its_exit_code() {
+        let (budget, used) = (Budget::default(), Usage::default());
+        let (node, reason) = (String::new(), String::new());
+        let paused = [
+            (RunFailure::Budget { budget, used }, Exit::Budget),
+            (
+                RunFailure::MaxTime {
+                    limit: std::time::Duration::ZERO,
+                },
+                Exit::Budget,
+            ),
+            (
+                RunFailure::WaitsForHuman {
+                    node,
+                    reason: reason.clone(),
+                },
+                Exit::WaitsForHuman,
+            ),
+            (
+                RunFailure::Paused {
+                    reason: reason.clone(),
+                },
+                Exit::Cancelled,
+            ),
+        ];
+        for (failure, exit) in paused {
+            assert_eq!(exit_of(RunStatus::Paused, Some(&failure)), exit, "{failure}");
+        }
+        let cancelled = RunFailure::Cancelled { reason };
+        assert_eq!(exit_of(RunStatus::Cancelled, Some(&cancelled)), Exit::Cancelled);
+        assert_eq!(exit_of(RunStatus::Fail, None), Exit::RunFailed);
+        assert_eq!(exit_of(RunStatus::Success, None), Exit::Ok);
+    }
+
+    fn event(seq: u64, fields: &str) -> RunEvent {
+        let head =
+            format!(r#"{{"schema":"orchestra.event/1","seq":{seq},"time":"2026-11-21T15:30:00Z","run":"r","#);
+        RunEvent::from_json(format!("{head}{fields}}}").as_bytes()).unwrap()
+    }
+
+    fn began(seq: u64, node: &str) -> RunEvent {
+        event(
+            seq,
+            &format!(r#""event":"StageStarted","node":"{node}","index":1,"visit":1,"attempt":1"#),
+        )
+    }
+
+    fn saved(seq: u64, node: &str, checkpoint: &str) -> RunEvent {
+        let fields = format!(r#""event":"CheckpointSaved","node":"{node}","checkpoint":"{checkpoint}""#);
+        event(seq, &fields)
+    }
+
+    #[test]
+    fn one_goes_back_to_before_the_stage_that_went_wrong() {
+        let failed = r#""event":"StageFailed","node":"test","index":1,"visit":1,"attempt":1,"error":"no","category":"retryable","will_retry":false,"duration_ms":1"#;
+        let events = [
+            event(1, r#""event":"PipelineStarted","name":"p","goal":"""#),
+            saved(2, "start", "cp_000000"),
+            began(3, "build"),
+            saved(4, "build", "cp_000001"),
+            began(5, "test"),
+            event(6, failed),
+            saved(7, "test", "cp_000002"),
+            began(8, "mend"),
+        ];
+        let before = |code, node| checkpoint_before(&events, code, node);
+        assert_eq!(
+            before(Some("stage_failed"), Some("build")).as_deref(),
+            Some("cp_000000")
+        );
+        // The end did as it was told.
+        assert_eq!(
+            before(Some("failure_end"), Some("mend")).as_deref(),
+            Some("cp_000001")
+        );
+        assert_eq!(
+            before(Some("dead_end"), Some("mend")).as_deref(),
+            Some("cp_000002")
+        );
+        assert_eq!(before(Some("cancelled"), None).as_deref(), Some("cp_000002"));
+        assert_eq!(checkpoint_before(&[], None, None), None);
+    }
+}

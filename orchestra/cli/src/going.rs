@@ -1,0 +1,239 @@
+//! A run that this process executes: shown, told to stop by signals, and followed to its end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_engine::{
+    Canceller, Durability, Engine, RunError, RunEvent, RunHandle, RunResult, Script, SharedPipeline,
+    StartError, StoreError,
+};
+use orchestra_testkit::Coverage;
+
+use crate::Entry;
+use crate::answers::{Answers, given};
+use crate::args::AnswerOptions;
+use crate::console::Console;
+use crate::entry::{Begin, begin_loaded};
+use crate::error::{CliError, Exit};
+use crate::finish::{Finish, Stopped};
+use crate::listing::{Ear, Listing};
+use crate::progress::Shown;
+use crate::runs::Runs;
+use crate::signals::Signals;
+use crate::terminal::Terminal;
+
+/// Why a run pauses that a signal interrupted.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
+/// A run that is about to begin, or to go on.
+pub(crate) struct Going<'g> {
+    pub(crate) pipeline: SharedPipeline,
+    /// The compiled pipeline, where it is one.
+    pub(crate) entry: Option<&'g Entry>,
+    pub(crate) begin: Begin,
+    /// What stages do in a simulation; `None` where they are run.
+    pub(crate) script: Option<Script>,
+    pub(crate) answers: &'g AnswerOptions,
+    pub(crate) durability: Durability,
+    pub(crate) runs: &'g Runs,
+    pub(crate) terminal: &'g Terminal,
+}
+
+impl Going<'_> {
+    /// Goes to the end, or to where it stops.
+    pub(crate) fn go(self) -> Result<Exit, CliError> {
+        let terminal = *self.terminal;
+        let shown = Arc::new(Shown::new(terminal));
+        let ear = Ear::default();
+        let engine = self.engine(&shown, ear.clone())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
+        let ended = runtime.block_on(self.follow(&engine, &shown, ear));
+        // What is told to stop at once is not waited for; the journal has what was done.
+        runtime.shutdown_background();
+        ended
+    }
+
+    fn engine(&self, shown: &Arc<Shown>, ear: Ear) -> Result<Engine, CliError> {
+        let terminal = *self.terminal;
+        let answers = Answers {
+            given: given(&self.answers.answer, &self.pipeline)?,
+            approve: self.answers.auto_approve,
+            console: Console::new(terminal, shown.clone()),
+        };
+        // Called by the run itself, so that what came before a question is shown before it.
+        let show = {
+            let shown = shown.clone();
+            move |event: &RunEvent| {
+                show(&terminal, &shown, event);
+                ear.hear(event);
+            }
+        };
+        let mut builder = Engine::builder()
+            .runs_dir(self.runs.dir())
+            .durability(self.durability)
+            .interviewer(answers)
+            .on_event(show);
+        if let Some(script) = &self.script {
+            builder = builder.simulate(script.clone());
+        }
+        builder
+            .build()
+            .map_err(|error| CliError::usage(error.code(), error.to_string()))
+    }
+
+    async fn follow(self, engine: &Engine, shown: &Shown, ear: Ear) -> Result<Exit, CliError> {
+        // A signal that comes while the run begins is heard too.
+        let mut signals = Signals::new();
+        let (pipeline, simulated) = (self.pipeline, self.script.is_some());
+        let before = match &self.begin {
+            Begin::Resume { folder, .. } | Begin::Replay { folder, .. } => Some(folder.clone()),
+            Begin::Start(_) => None,
+        };
+        let begun = match self.entry {
+            Some(entry) => entry.begin(engine, self.begin).await,
+            None => begin_loaded(engine, pipeline.clone(), self.begin).await,
+        };
+        let handle = begun.map_err(|error| start_error(&error, self.runs, before.as_deref()))?;
+        let finish = Finish {
+            pipeline: &pipeline,
+            terminal: self.terminal,
+            stopped: Stopped::of(self.runs, &handle),
+        };
+        let listing = Listing::begin(self.runs.dir(), handle.run_dir(), ear, self.terminal);
+        let Some(ended) = to_the_end(handle, &mut signals, shown).await else {
+            shown.progress().clear();
+            // Whoever looks at the index next takes in the rest.
+            std::mem::forget(listing);
+            return Err(CliError {
+                resume: finish.stopped.resume(),
+                ..CliError::usage("stopped", "the run was stopped at once").exit(Exit::Cancelled)
+            });
+        };
+        shown.progress().clear();
+        listing.end(self.terminal);
+        match ended {
+            Ok(result) => {
+                let coverage = simulated.then(|| coverage(&pipeline, &result));
+                Ok(finish.tell(&result, coverage.as_ref()))
+            }
+            Err(error) => Err(run_error(&error, &finish.stopped)),
+        }
+    }
+}
+
+/// Waits for the end. The first signal pauses the run, the second one gives it up, which is `None`.
+async fn to_the_end(
+    handle: RunHandle,
+    signals: &mut Signals,
+    shown: &Shown,
+) -> Option<Result<RunResult, RunError>> {
+    let canceller: Canceller = handle.canceller();
+    let mut end = std::pin::pin!(handle.wait());
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let mut interrupted = false;
+    loop {
+        tokio::select! {
+            ended = &mut end => return Some(ended),
+            _ = ticks.tick() => shown.progress().tick(),
+            () = signals.next() => {
+                if interrupted {
+                    return None;
+                }
+                interrupted = true;
+                canceller.pause(INTERRUPTED);
+                shown.progress().interject("pausing: running stages are told to stop; once more stops at once");
+            }
+        }
+    }
+}
+
+fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
+    if terminal.json {
+        // Events hold text and numbers alone, which cannot fail to be written.
+        terminal.result(&serde_json::to_string(event).unwrap_or_default());
+    } else {
+        shown.progress().event(event);
+    }
+}
+
+fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
+    let mut coverage = Coverage::of(pipeline.clone());
+    coverage.add(&result.transitions);
+    coverage
+}
+
+/// A run that cannot begin or go on.
+pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>) -> CliError {
+    let command =
+        |verb: &str, options: &[&str]| runs.command(verb, folder.unwrap_or(Path::new("RUN")), options);
+    let fault = |exit, help: Option<String>| CliError {
+        exit,
+        code: error.code().into(),
+        message: error.to_string(),
+        help,
+        resume: None,
+    };
+    match error {
+        StartError::Refused(refusals) => {
+            let no_model = refusals.list.iter().all(|refusal| refusal.code == "no_backend");
+            fault(
+                if no_model {
+                    Exit::Credentials
+                } else {
+                    Exit::Invalid
+                },
+                None,
+            )
+        }
+        StartError::Changed(_) => fault(
+            Exit::Invalid,
+            Some("undo the change, or go on all the same with `--accept-changes`".to_owned()),
+        ),
+        StartError::Moved { .. } => fault(
+            Exit::Invalid,
+            Some(format!("`{}` lists them", command("checkpoints", &[]))),
+        ),
+        StartError::Over(_) => fault(
+            Exit::Usage,
+            Some(format!(
+                "begin a run from one of its checkpoints: `{}`",
+                command("replay", &["--checkpoint", "CHECKPOINT"])
+            )),
+        ),
+        StartError::Store(store @ StoreError::Owned { .. }) => fault(
+            Exit::of_store(store),
+            Some(format!(
+                "follow it with `{}`; `--take-over` takes it from a process that hangs",
+                command("attach", &[])
+            )),
+        ),
+        StartError::Store(store) => fault(Exit::of_store(store), None),
+        _ => fault(Exit::Usage, None),
+    }
+}
+
+/// A run that could not go on in the middle.
+pub(crate) fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
+    let lost_ownership = matches!(
+        error,
+        RunError::Store {
+            source: StoreError::OwnershipLost { .. },
+            ..
+        }
+    );
+    CliError {
+        exit: if lost_ownership {
+            Exit::Owned
+        } else {
+            Exit::RunFailed
+        },
+        code: error.code().into(),
+        message: error.to_string(),
+        help: None,
+        resume: (!lost_ownership).then(|| stopped.resume()).flatten(),
+    }
+}

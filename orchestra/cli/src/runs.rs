@@ -1,0 +1,179 @@
+//! The folder of run folders: how runs are named on the command line, and found.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orchestra_engine::RunFolder;
+use orchestra_sessions::{RunFilter, SessionError, SessionIndex};
+
+use crate::args::{RUNS, RunsDir};
+use crate::error::CliError;
+
+/// How long another process may hold the index of runs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The folder of run folders, and the program that deals with it.
+pub(crate) struct Runs {
+    dir: PathBuf,
+    program: String,
+}
+
+impl Runs {
+    pub(crate) fn new(args: &RunsDir, program: &str) -> Runs {
+        Runs {
+            dir: args.dir.clone(),
+            program: program.to_owned(),
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A command of this program about the run in a folder, as it can be typed.
+    pub(crate) fn command(&self, verb: &str, folder: &Path, options: &[&str]) -> String {
+        let mut words = vec![self.program.clone(), verb.to_owned()];
+        let inside = std::path::absolute(&self.dir).ok();
+        match folder.file_name() {
+            Some(name) if folder.parent().is_some() && folder.parent() == inside.as_deref() => {
+                words.push(name.to_string_lossy().into_owned());
+                words.extend(options.iter().map(|option| (*option).to_owned()));
+                if self.dir != Path::new(RUNS) {
+                    words.extend(["--runs".to_owned(), self.dir.to_string_lossy().into_owned()]);
+                }
+            }
+            _ => {
+                words.push(self.shown(folder));
+                words.extend(options.iter().map(|option| (*option).to_owned()));
+            }
+        }
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        words.join(" ")
+    }
+
+    /// A folder as it is shown: from here, where it lies below.
+    pub(crate) fn shown(&self, folder: &Path) -> String {
+        let here = std::env::current_dir().ok();
+        let below = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
+        match below {
+            // A bare name could be taken for that of a run.
+            Some(below) if below.components().count() == 1 => {
+                Path::new(".").join(below).display().to_string()
+            }
+            Some(below) => below.display().to_string(),
+            None => folder.display().to_string(),
+        }
+    }
+
+    /// The folder of the run that is meant by `name`: an id, the beginning of one, `last`, or a folder.
+    ///
+    /// # Errors
+    /// None is meant, or several.
+    pub(crate) fn find(&self, name: &str) -> Result<PathBuf, CliError> {
+        let path = Path::new(name);
+        if name.contains(std::path::is_separator) || name.starts_with('.') {
+            return match RunFolder::is_one(path) {
+                true => absolute(path),
+                false => Err(no_run(path)),
+            };
+        }
+        let inside = self.dir.join(name);
+        if RunFolder::is_one(&inside) {
+            return absolute(&inside);
+        }
+        let beside = || RunFolder::is_one(path).then(|| absolute(path));
+        if !self.dir.is_dir() {
+            return beside().unwrap_or_else(|| Err(self.none_yet(name)));
+        }
+        let index = self.index()?;
+        if name == "last" {
+            let latest = index.list(&RunFilter::all().limit(1))?;
+            let latest = latest.into_iter().next();
+            return latest.map(|run| run.folder).ok_or_else(|| self.none_yet(name));
+        }
+        match index.run(name) {
+            Ok(run) => Ok(run.folder),
+            Err(error @ SessionError::UnknownRun { .. }) => beside().unwrap_or_else(|| Err(error.into())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The index of the runs here.
+    pub(crate) fn index(&self) -> Result<SessionIndex, CliError> {
+        Ok(SessionIndex::open_patiently(&self.dir, PATIENCE)?)
+    }
+
+    /// The index that lists the run in a folder, and its name there.
+    pub(crate) fn index_of(&self, folder: &Path) -> Result<(SessionIndex, String), CliError> {
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let own = || RunFolder::open(folder).is_ok_and(|run| run.manifest().run == name);
+        let parent = folder.parent().filter(|parent| self.is_dir(parent) || own());
+        match parent {
+            Some(parent) => Ok((SessionIndex::open_patiently(parent, PATIENCE)?, name)),
+            None => {
+                let index = self.index()?;
+                let run = index.accept(folder)?;
+                Ok((index, run.to_string()))
+            }
+        }
+    }
+
+    fn is_dir(&self, folder: &Path) -> bool {
+        std::path::absolute(&self.dir).is_ok_and(|dir| dir == folder)
+    }
+
+    fn none_yet(&self, name: &str) -> CliError {
+        let dir = self.dir.display();
+        let message = match name {
+            "last" => format!("there are no runs in `{dir}`"),
+            _ => format!(
+                "there is no run `{}`: there are no runs in `{dir}`",
+                name.escape_debug()
+            ),
+        };
+        CliError::usage("unknown_run", message).help("name another folder of runs with `--runs`")
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path)
+        .map_err(|error| CliError::usage("store_io", format!("cannot find `{}`: {error}", path.display())))
+}
+
+fn no_run(path: &Path) -> CliError {
+    CliError::usage(
+        "store_no_run",
+        format!("`{}` is not the folder of a run", path.display()),
+    )
+    .help("it has no `manifest.json`")
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_read_more_into_them() {
+        for (word, typed) in [
+            ("a/b-1.0", "a/b-1.0"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+            ("a b", "'a b'"),
+        ] {
+            assert_eq!(quoted(word), typed);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which questions of a run wait for an answer, as its events tell.
+
+use std::time::Duration;
+
+use orchestra_engine::{EventKind, Question, RunEvent, RunId, Timestamp};
+
+use crate::layout::between;
+
+/// A question that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    pub(crate) node: String,
+    pub(crate) branch: Option<String>,
+    pub(crate) question: Question,
+    /// When it was put first; its time goes on while nobody executes the run (rule H3).
+    pub(crate) asked: Timestamp,
+    /// The run that asks: the run itself, or one that a stage has started.
+    pub(crate) run: RunId,
+    /// Whether it was withdrawn; the pause of a run puts it aside only.
+    cut: bool,
+}
+
+impl Open {
+    /// Until when it waits.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        let timeout = self.question.timeout?;
+        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        Some(Timestamp::from_millis(
+            self.asked.as_millis().saturating_add(millis),
+        ))
+    }
+
+    /// How long it still waits.
+    pub(crate) fn left(&self, now: Timestamp) -> Option<Duration> {
+        Some(between(now, self.deadline()?))
+    }
+}
+
+/// The questions that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    open: Vec<Open>,
+}
+
+impl Waiting {
+    /// Those that wait, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Open> {
+        self.open.iter().filter(|open| !open.cut)
+    }
+
+    pub(crate) fn event(&mut self, event: &RunEvent) {
+        match &event.kind {
+            EventKind::InterviewStarted {
+                node,
+                branch,
+                question,
+            } => {
+                self.close(event, node, branch.as_deref());
+                self.open.push(Open {
+                    node: node.to_string(),
+                    branch: branch.clone(),
+                    question: Question::clone(question),
+                    asked: event.time,
+                    run: event.run.clone(),
+                    cut: false,
+                });
+            }
+            EventKind::StageCancelled { node, branch, .. } => {
+                for open in &mut self.open {
+                    open.cut |= open.is(event, node, branch.as_deref());
+                }
+            }
+            // What was cut short by the pause waits on.
+            EventKind::PipelinePaused { .. } => self.open.iter_mut().for_each(|open| open.cut = false),
+            EventKind::StageStarted { repeat: true, .. } | EventKind::PipelineResumed { .. } => {}
+            EventKind::StageStarted { node, branch, .. }
+            | EventKind::InterviewCompleted { node, branch, .. }
+            | EventKind::InterviewTimeout { node, branch, .. }
+            | EventKind::StageCompleted { node, branch, .. }
+            | EventKind::StageFailed { node, branch, .. } => {
+                self.close(event, node, branch.as_deref());
+                self.open.retain(|open| !open.cut);
+            }
+            EventKind::PipelineCompleted { .. }
+            | EventKind::PipelineFailed { .. }
+            | EventKind::PipelineCancelled { .. } => self.open.retain(|open| open.run != event.run),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, event: &RunEvent, node: &str, branch: Option<&str>) {
+        self.open.retain(|open| !open.is(event, node, branch));
+    }
+}
+
+impl Open {
+    fn is(&self, event: &RunEvent, node: &str, branch: Option<&str>) -> bool {
+        self.run == event.run && self.node == node && self.branch.as_deref() == branch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tell(waiting: &mut Waiting, fields: &str) {
+        let line = format!(
+            r#"{{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00Z","run":"r",{fields}}}"#
+        );
+        waiting.event(&RunEvent::from_json(line.as_bytes()).unwrap());
+    }
+
+    const ASKED: &str = r#""event":"InterviewStarted","node":"ask","question":{"id":"ask#1","kind":"single_select","text":"Ship?","node":"ask","options":[],"timeout_ms":90000}"#;
+    const CUT: &str =
+        r#""event":"StageCancelled","node":"ask","index":1,"visit":1,"attempt":1,"duration_ms":1"#;
+
+    fn nodes(waiting: &Waiting) -> Vec<&str> {
+        waiting.iter().map(|open| open.node.as_str()).collect()
+    }
+
+    #[test]
+    fn a_pause_puts_a_question_aside_and_its_time_goes_on() {
+        let mut waiting = Waiting::default();
+        tell(&mut waiting, ASKED);
+        assert_eq!(nodes(&waiting), ["ask"]);
+        tell(&mut waiting, CUT);
+        assert!(nodes(&waiting).is_empty());
+        tell(
+            &mut waiting,
+            r#""event":"PipelinePaused","reason":"lunch","duration_ms":1"#,
+        );
+        assert_eq!(nodes(&waiting), ["ask"]);
+        tell(
+            &mut waiting,
+            r#""event":"PipelineResumed","checkpoint":"cp_000001","epoch":2"#,
+        );
+        tell(
+            &mut waiting,
+            r#""event":"StageStarted","node":"ask","index":1,"visit":1,"attempt":1,"repeat":true"#,
+        );
+        let open = waiting.iter().next().unwrap();
+        assert_eq!(open.deadline().unwrap().to_string(), "2026-11-21T15:31:30.000Z");
+        tell(
+            &mut waiting,
+            r#""event":"InterviewCompleted","node":"ask","question":"Ship?","answer":"Yes","answered_by":"person","duration_ms":1"#,
+        );
+        assert!(nodes(&waiting).is_empty());
+    }
+
+    #[test]
+    fn a_question_that_is_not_needed_any_more_does_not_wait_after_a_later_pause() {
+        let mut waiting = Waiting::default();
+        tell(&mut waiting, ASKED);
+        tell(&mut waiting, CUT);
+        tell(
+            &mut waiting,
+            r#""event":"StageStarted","node":"next","index":2,"visit":1,"attempt":1"#,
+        );
+        tell(
+            &mut waiting,
+            r#""event":"PipelinePaused","reason":"lunch","duration_ms":1"#,
+        );
+        assert!(nodes(&waiting).is_empty());
+    }
+}

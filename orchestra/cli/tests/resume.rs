@@ -1,0 +1,513 @@
+//! `orchestra resume` and `replay`, through the program: runs that stop, and go on in another process.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{Place, SLOW, gate, lives, tools};
+
+fn slow() -> Place {
+    let place = Place::new();
+    place.write("s.dot", SLOW);
+    place
+}
+
+fn asks() -> Place {
+    let place = Place::new();
+    place.write("g.dot", gate(""));
+    place
+}
+
+const SHIPPED: &str = "success: start -> build -> approve -> ship -> exit\n";
+
+/// The process that the stage of [`SLOW`] runs in.
+fn waiter(place: &Place) -> String {
+    place.until("the stage waits", |place| {
+        place.lines("wait") > 0 && place.read("wait").ends_with('\n')
+    });
+    place.read("wait").lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn an_interrupt_pauses_the_run_and_the_command_that_it_names_goes_on() {
+    for signal in ["INT", "TERM"] {
+        let place = slow();
+        let mut run = place.start(&["run", "s.dot"]);
+        run.until_stage("wait");
+        let tool = waiter(&place);
+        run.signal(signal);
+        let run = run.end().exits(130);
+        assert!(!lives(&tool), "the tool of process {tool} is still there");
+        let result = run.result();
+        assert_eq!(
+            (&result["status"], &result["path"]),
+            (&"paused".into(), &serde_json::json!(["start", "once"]))
+        );
+        assert_eq!(result["failure"]["reason"], "interrupted");
+        let command = result["resume"].as_str().unwrap();
+        assert_eq!(run.last_line(), format!("resume with: {command}"));
+        assert!(
+            run.stderr
+                .starts_with("pausing: running stages are told to stop; once more stops at once\n")
+        );
+        assert_eq!(run.told("PipelinePaused", "code"), ["interrupted"]);
+
+        place.write("go", "");
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(words[..2], ["orchestra", "resume"]);
+        let resumed = place.call(&words[1..]).exits(0);
+        assert_eq!(resumed.stdout, "success: start -> once -> wait -> exit\n");
+        assert_eq!(
+            (place.lines("once"), place.lines("wait")),
+            (1, 2),
+            "what was done is not done again"
+        );
+        assert!(resumed.stderr.contains("ok wait, repeated"), "{}", resumed.stderr);
+        assert_eq!(place.status()["status"], "success");
+    }
+}
+
+#[test]
+fn a_second_interrupt_stops_at_once_and_leaves_a_run_that_can_be_resumed() {
+    let place = Place::new();
+    // It does not heed the wish to end.
+    place.write("s.dot", SLOW.replace("echo $$", "trap '' TERM; echo $$"));
+    let mut run = place.start(&["run", "s.dot"]);
+    run.until_stage("wait");
+    let tool = waiter(&place);
+    run.signal("INT");
+    run.until(|object| object["event"] == "StageCancelled");
+    run.signal("INT");
+    let run = run.end().exits(130);
+    assert!(
+        run.told("PipelinePaused", "code").is_empty(),
+        "it was not waited for"
+    );
+    let last = run.last_line();
+    assert!(
+        last.starts_with("resume with: orchestra resume "),
+        "{}",
+        run.stderr
+    );
+    place.until("the tool is gone", |_| !lives(&tool));
+    assert_eq!(place.status()["status"], "interrupted");
+    place.write("go", "");
+    place.call(&["resume", "last"]).exits(0);
+    assert_eq!(place.lines("once"), 1);
+}
+
+#[test]
+fn a_run_whose_process_was_killed_is_interrupted_and_goes_on() {
+    let place = slow();
+    let mut run = place.start(&["run", "s.dot"]);
+    run.until_stage("wait");
+    let tool = waiter(&place);
+    run.signal("KILL");
+    run.end().exits(-1);
+    place.until("the tool is gone", |_| !lives(&tool));
+    let status = place.status();
+    assert_eq!(
+        (&status["status"], &status["name"]),
+        (&"interrupted".into(), &"slow".into())
+    );
+    let told = place.call(&["status", "last"]).exits(0).stdout;
+    assert!(
+        told.contains("wait was cut short, and runs again when the run goes on"),
+        "{told}"
+    );
+    place.write("go", "");
+    place.call(&["resume", "last"]).exits(0);
+    assert_eq!((place.lines("once"), place.lines("wait")), (1, 2));
+}
+
+#[test]
+fn a_run_is_named_by_its_id_the_beginning_of_it_last_or_its_folder() {
+    let place = asks();
+    let run = place.call(&["run", "g.dot"]).exits(5);
+    let id = place.runs().remove(0);
+    assert_eq!(run.last_line(), format!("resume with: orchestra resume {id}"));
+    let folder = format!(".orchestra/runs/{id}");
+    // Up to the day it is the same for all runs.
+    let beginning = &id[..id.len() - 3];
+    for name in [&*id, beginning, "last", &folder] {
+        let again = place.call(&["resume", name]).exits(5);
+        assert!(again.stderr.contains("goes on from cp_"), "{}", again.stderr);
+        place.call(&["checkpoints", name]).exits(0);
+    }
+    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
+    assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
+    let unknown = place.call(&["resume", &format!("{id}x")]).exits(2);
+    assert!(unknown.stderr.contains("did you mean"), "{}", unknown.stderr);
+    let nowhere = place.call(&["resume", "./built"]).exits(2);
+    assert!(
+        nowhere.stderr.contains("not the folder of a run"),
+        "{}",
+        nowhere.stderr
+    );
+    place.call(&["run", "g.dot"]).exits(5);
+    let ambiguous = place.call(&["resume", &id[..4]]).exits(2);
+    assert!(
+        ambiguous.stderr.contains("several runs begin with"),
+        "{}",
+        ambiguous.stderr
+    );
+    let none = place.call(&["resume", "last", "--runs", "elsewhere"]).exits(2);
+    assert!(
+        none.stderr.contains("there are no runs in `elsewhere`"),
+        "{}",
+        none.stderr
+    );
+    assert!(
+        !place.path("elsewhere").exists(),
+        "who only looks makes no folder"
+    );
+}
+
+#[test]
+fn a_run_in_a_folder_of_its_own_is_listed_and_resumed_by_the_command_that_is_printed() {
+    let place = asks();
+    let own = place.call(&["run", "g.dot", "--run-dir", "it's mine"]).exits(5);
+    assert_eq!(own.last_line(), r"resume with: orchestra resume './it'\''s mine'");
+    place.call(&["resume", "./it's mine"]).exits(5);
+    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
+    assert_eq!(place.status()["status"], "success");
+    let other = place.call(&["run", "g.dot", "--runs", "other runs"]).exits(5);
+    let line = other.last_line();
+    assert!(line.ends_with(" --runs 'other runs'"), "{line}");
+    place
+        .call(&["resume", "last", "--runs", "other runs", "--auto-approve"])
+        .exits(0);
+}
+
+#[test]
+fn answers_and_limits_are_given_anew() {
+    let place = asks();
+    place.call(&["run", "g.dot"]).exits(5);
+    let wrong = place.call(&["resume", "last", "--answer", "aprove=Y"]).exits(2);
+    assert!(
+        wrong.stderr.contains("did you mean `approve`?"),
+        "{}",
+        wrong.stderr
+    );
+    assert_eq!(
+        place.call_with(&["resume", "last"], "Y\n").exits(0).stdout,
+        SHIPPED
+    );
+    assert_eq!(place.lines("built"), 1);
+
+    let place = slow();
+    place.call(&["run", "s.dot", "--max-time", "300ms"]).exits(6);
+    // The time of all processes together.
+    let out_of_time = place.call(&["resume", "last", "--max-time", "300ms"]).exits(6);
+    assert!(
+        out_of_time
+            .last_line()
+            .starts_with("resume with: orchestra resume ")
+    );
+    assert_eq!(out_of_time.stdout, "paused: start -> once\n");
+    place.write("go", "");
+    place.call(&["resume", "last"]).exits(0);
+    assert_eq!(place.lines("once"), 1);
+}
+
+#[test]
+fn a_run_that_is_over_is_not_resumed_but_replayed() {
+    let place = Place::new();
+    place.write("a.dot", tools(false).replace("echo first", "echo first >> first"));
+    place.call(&["run", "a.dot"]).exits(0);
+    let id = place.runs().remove(0);
+    let over = place.call(&["resume", "last"]).exits(2);
+    let help = format!("`orchestra replay {id} --checkpoint CHECKPOINT`");
+    assert!(
+        over.stderr.contains("has ended in success") && over.stderr.contains(&help),
+        "{}",
+        over.stderr
+    );
+    let points = place
+        .call(&["checkpoints", "last", "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
+    assert_eq!(points["schema"], "orchestra.checkpoint_list/1");
+    let of_first = points["checkpoints"].as_array().unwrap().iter();
+    let of_first: Vec<&str> = of_first
+        .filter(|point| point["node"] == "first")
+        .map(|point| point["checkpoint"].as_str().unwrap())
+        .collect();
+    let [of_first] = of_first[..] else {
+        panic!("{points}");
+    };
+    let replayed = place.call(&["replay", &id, "--checkpoint", of_first]).exits(0);
+    assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
+    assert_eq!(place.lines("first"), 1, "it begins behind the first stage");
+    place
+        .call(&["replay", &id, "--checkpoint", "cp_000000", "--run-dir", "again"])
+        .exits(0);
+    assert_eq!(place.lines("first"), 2);
+    assert!(place.path("again/second/status.json").is_file());
+    assert_eq!(place.runs().len(), 3);
+    let unknown = place.call(&["replay", &id, "--checkpoint", "cp_000099"]).exits(2);
+    assert!(unknown.stderr.contains("cp_000099"), "{}", unknown.stderr);
+    place.call(&["replay", &id]).exits(2);
+}
+
+#[test]
+fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
+    let place = Place::new();
+    let text = tools(true).replace("echo on the wall >&2; exit 3", "test -f mended");
+    place.write("a.dot", text.replace("echo first", "echo first >> first"));
+    let failed = place.call(&["run", "a.dot"]).exits(1);
+    let line = failed.last_line();
+    let command = line
+        .strip_prefix("begin again from before it with: orchestra ")
+        .unwrap();
+    place.write("mended", "");
+    let words: Vec<&str> = command.split(' ').collect();
+    let replayed = place.call(&words).exits(0);
+    assert_eq!(replayed.stdout, "success: start -> first -> second -> exit\n");
+    assert_eq!(place.lines("first"), 1);
+    let json = place.call(&["run", "a.dot", "--json"]);
+    assert_eq!(json.result().get("resume"), None);
+    std::fs::remove_file(place.path("mended")).unwrap();
+    let json = place.call(&["run", "a.dot", "--json"]).exits(1);
+    assert!(
+        json.result()["replay"]
+            .as_str()
+            .unwrap()
+            .contains("--checkpoint cp_")
+    );
+    assert_eq!(json.stderr, "");
+}
+
+#[test]
+fn a_changed_pipeline_is_refused_with_what_differs_unless_that_is_accepted() {
+    let place = asks();
+    place.call(&["run", "g.dot"]).exits(5);
+    place.write("g.dot", gate("").replace("[N] No", "[N] Not yet"));
+    let refused = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(3);
+    for part in ["the pipeline was changed", "Not yet", "--accept-changes"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    let accepted = ["resume", "last", "--answer", "approve=Y", "--accept-changes"];
+    assert_eq!(place.call(&accepted).exits(0).stdout, SHIPPED);
+    assert_eq!(place.lines("built"), 1);
+
+    let place = asks();
+    place.call(&["run", "g.dot"]).exits(5);
+    place.write(
+        "g.dot",
+        "digraph gate { start -> other -> exit; other [shape=parallelogram, tool_command=true] }",
+    );
+    let moved = place.call(&["resume", "last", "--accept-changes"]).exits(3);
+    assert!(
+        moved.stderr.contains("`approve`") && moved.stderr.contains("orchestra checkpoints "),
+        "{}",
+        moved.stderr
+    );
+    place.write("g.dot", "digraph gate { start -> ");
+    let invalid = place.call(&["resume", "last"]).exits(3);
+    assert!(invalid.stderr.contains("error["), "{}", invalid.stderr);
+}
+
+#[test]
+fn a_pipeline_whose_file_is_gone_goes_on_as_it_was() {
+    let place = asks();
+    place.call(&["run", "g.dot"]).exits(5);
+    std::fs::remove_file(place.path("g.dot")).unwrap();
+    let resumed = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
+    assert_eq!(resumed.stdout, SHIPPED);
+    assert!(
+        resumed.stderr.contains("note: `g.dot` is not here"),
+        "{}",
+        resumed.stderr
+    );
+}
+
+#[test]
+fn a_run_that_another_process_owns_is_code_7_with_its_owner() {
+    let place = slow();
+    let mut run = place.start(&["run", "s.dot"]);
+    run.until_stage("wait");
+    let owned = place.call(&["resume", "last"]).exits(7);
+    for part in [&format!("process {}", run.pid()), "on host", "--take-over"] {
+        assert!(owned.stderr.contains(part), "{part}: {}", owned.stderr);
+    }
+    let json = place
+        .call(&["resume", "last", "--json"])
+        .exits(7)
+        .objects()
+        .remove(0);
+    assert_eq!(
+        (&json["schema"], &json["code"]),
+        (&"orchestra.error/1".into(), &"store_owned".into())
+    );
+    place.write("go", "");
+    run.end().exits(0);
+    assert_eq!(place.lines("wait"), 1);
+}
+
+#[test]
+fn a_run_is_taken_from_a_frozen_process_which_then_writes_nothing() {
+    let place = slow();
+    let mut run = place.start(&["run", "s.dot"]);
+    run.until_stage("wait");
+    waiter(&place);
+    run.signal("STOP");
+    place.write("go", "");
+    place.call(&["resume", "last"]).exits(7);
+    let taken = place.call(&["resume", "last", "--take-over"]).exits(0);
+    assert_eq!(taken.stdout, "success: start -> once -> wait -> exit\n");
+    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
+    let before = place.read(&format!("{folder}/events.jsonl"));
+    run.signal("CONT");
+    let thawed = run.end().exits(7);
+    assert!(
+        thawed.stderr.contains("was taken over by process"),
+        "{}",
+        thawed.stderr
+    );
+    assert_eq!(place.read(&format!("{folder}/events.jsonl")), before);
+    assert_eq!(place.status()["status"], "success");
+}
+
+#[test]
+fn of_eight_processes_that_resume_a_run_one_owns_it() {
+    let place = slow();
+    let mut run = place.start(&["run", "s.dot"]);
+    run.until_stage("wait");
+    waiter(&place);
+    run.signal("INT");
+    run.end().exits(130);
+    for round in 1..=4 {
+        let began = place.lines("wait");
+        let racers: Vec<_> = (0..8).map(|_| place.start(&["resume", "last"])).collect();
+        place.until("one of them runs the stage", |place| place.lines("wait") > began);
+        let (mut owners, mut losers) = (Vec::new(), 0);
+        let mut codes = BTreeMap::new();
+        // The owner ends when it is told to; the others have ended by themselves.
+        for mut racer in racers {
+            let mut first = String::new();
+            std::io::BufRead::read_line(racer.reader(), &mut first).unwrap();
+            if first.contains("orchestra.error/1") {
+                let code = racer.end().code;
+                *codes.entry(code).or_insert(0) += 1;
+                losers += 1;
+            } else {
+                owners.push(racer);
+            }
+        }
+        assert_eq!((owners.len(), losers), (1, 7), "round {round}: {codes:?}");
+        assert_eq!(codes, BTreeMap::from([(7, 7)]));
+        let owner = owners.remove(0);
+        owner.signal("INT");
+        owner.end().exits(130);
+        assert_eq!(place.lines("wait"), began + 1);
+    }
+}
+
+#[test]
+fn a_simulated_run_goes_on_simulated_where_its_script_was() {
+    let place = Place::new();
+    place.write(
+        "g.dot",
+        r#"digraph g {
+    start -> build -> ask
+    build [shape=parallelogram, tool_command="touch really-run"]
+    build -> ask [condition="outcome=fail"]
+    ask [shape=hexagon, label="Again?"]
+    ask -> build [label="[A] Again"]
+    ask -> late [label="[L] Later"]
+    late [shape=hexagon, label="Now?", timeout=90m, "human.default_choice"=G]
+    late -> go [label="[G] Go"]
+    go [prompt="Go"]
+    go -> exit
+}"#,
+    );
+    place.write(
+        "script.yaml",
+        "build: [fail, success]\nask: [A, L]\nlate: timeout\ngo: {outcome: success, notes: gone}\n",
+    );
+    let stopped = place.call(&["run", "g.dot", "--simulate", "script.yaml", "--max-time", "1ms"]);
+    let resumed = match stopped.code {
+        6 => place.call(&["resume", "last", "--json"]).exits(0),
+        // It was fast.
+        _ => place
+            .call(&["replay", "last", "--checkpoint", "cp_000001", "--json"])
+            .exits(0),
+    };
+    let path = serde_json::json!(["start", "build", "ask", "build", "ask", "late", "go", "exit"]);
+    assert_eq!(resumed.result()["path"], path);
+    assert!(!place.path("really-run").exists());
+    let manifest: serde_json::Value = {
+        let id = place.runs().pop().unwrap();
+        serde_json::from_str(&place.read(&format!(".orchestra/runs/{id}/manifest.json"))).unwrap()
+    };
+    assert_eq!(
+        manifest["script"]["nodes"]["build"]["outcomes"][0]["outcome"],
+        "fail"
+    );
+    assert!(place.runs().iter().all(|run| {
+        place
+            .call(&["status", run])
+            .exits(0)
+            .stdout
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with("(simulated)")
+    }));
+}
+
+#[test]
+fn without_a_journal_a_pause_can_still_be_resumed() {
+    let place = asks();
+    place.call(&["run", "g.dot", "--durability", "none"]).exits(5);
+    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
+    assert!(!place.path(&folder).join("journal.jsonl").exists());
+    let none = place.call(&["checkpoints", "last"]).exits(0);
+    assert!(
+        none.stderr.contains("the run has no checkpoints"),
+        "{}",
+        none.stderr
+    );
+    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
+    assert_eq!((place.lines("built"), place.lines("shipped")), (1, 1));
+    place
+        .call(&["run", "g.dot", "--durability", "process", "--auto-approve"])
+        .exits(0);
+    place.call(&["run", "g.dot", "--durability", "most"]).exits(2);
+}
+
+#[test]
+fn a_broken_index_never_stops_a_run() {
+    let place = Place::new();
+    place.write("a.dot", tools(false));
+    // A folder stands where the database should.
+    std::fs::create_dir_all(place.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
+    let run = place.call(&["run", "a.dot"]).exits(0);
+    assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
+    assert!(run.stderr.contains("warning[session_"), "{}", run.stderr);
+}
+
+#[test]
+fn damage_is_told_with_its_place_and_runs_nothing() {
+    let place = asks();
+    place.call(&["run", "g.dot"]).exits(5);
+    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
+    let journal = place.read(&format!("{folder}/journal.jsonl"));
+    place.write(
+        &format!("{folder}/journal.jsonl"),
+        journal.replacen("built", "bult.", 1),
+    );
+    std::fs::remove_file(place.path(&format!("{folder}/checkpoint.json"))).unwrap();
+    let damaged = place.call(&["resume", "last", "--answer", "approve=Y"]).exits(1);
+    assert!(
+        damaged.stderr.contains("journal.jsonl` is damaged at line"),
+        "{}",
+        damaged.stderr
+    );
+    assert_eq!(place.lines("shipped"), 0);
+}

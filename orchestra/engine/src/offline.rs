@@ -1,0 +1,192 @@
+//! What is done to a run that nobody executes: its question is answered, or it is ended. No stage is run.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use orchestra_core::{Answer, EffectId, Event, Question, Reply};
+use orchestra_graph::Transform;
+
+use crate::builtin::simulate::Script;
+use crate::engine::Engine;
+use crate::error::{AnswerError, BuildError, Changed, RunError, StartError};
+use crate::pinned::pinned;
+use crate::resolve::Handlers;
+use crate::result::RunResult;
+use crate::store::{RunFolder, StoreError};
+
+/// A run that nobody executes, and that is only to be answered or ended.
+///
+/// The pipeline is the one that the run folder holds, so neither its file nor its handlers are needed.
+///
+/// ```
+/// use orchestra_engine::{Answer, Engine, PausedRun, RunStatus};
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("run");
+/// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> ship [label=Ship]
+///     ship [shape=parallelogram, tool_command="make ship"]; ship -> exit }"#;
+/// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().build()?;
+/// let run = engine.start_loaded(load(), ()).run_dir(&folder).await?;
+/// # while run.questions().is_empty() { tokio::task::yield_now().await }
+/// run.pause("the shop closes");
+/// run.wait().await?;
+///
+/// let answered = PausedRun::open(&folder)?.answer("ask", Answer::choice("Ship")).await?;
+/// assert_eq!((answered.status, answered.path.join(" ")), (RunStatus::Paused, "start ask".to_owned()));
+/// let cancelled = PausedRun::open(&folder)?.cancel("not needed any more").await?;
+/// assert_eq!(cancelled.status, RunStatus::Cancelled);
+/// # Ok(()) }
+/// ```
+pub struct PausedRun {
+    folder: RunFolder,
+    transforms: Vec<Arc<dyn Transform>>,
+}
+
+/// What was not done to a run that nobody executes.
+///
+/// ```
+/// use orchestra_engine::{AnswerError, OfflineError};
+/// let none = AnswerError::NoQuestion { gate: "approve".to_owned(), open: Vec::new() };
+/// let error = OfflineError::from(none);
+/// assert_eq!((error.code(), error.to_string().as_str()), ("no_question", "no question of `approve` is open"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfflineError {
+    /// The run cannot be taken up: somebody executes it after all, it is over, or its folder is damaged.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The answer was not taken.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// What came of it could not be kept.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The engine could not be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl OfflineError {
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            OfflineError::Start(error) => error.code(),
+            OfflineError::Answer(error) => error.code(),
+            OfflineError::Run(error) => error.code(),
+            OfflineError::Build(error) => error.code(),
+        }
+    }
+}
+
+impl From<StoreError> for OfflineError {
+    fn from(error: StoreError) -> OfflineError {
+        OfflineError::Start(error.into())
+    }
+}
+
+impl PausedRun {
+    /// Looks at the run in a folder.
+    ///
+    /// # Errors
+    /// The folder holds none.
+    pub fn open(folder: impl AsRef<Path>) -> Result<PausedRun, StoreError> {
+        Ok(PausedRun {
+            folder: RunFolder::open(folder)?,
+            transforms: Vec::new(),
+        })
+    }
+
+    /// The transforms with which the pipeline was loaded when the run began.
+    #[must_use]
+    pub fn transforms(mut self, transforms: impl IntoIterator<Item = Arc<dyn Transform>>) -> PausedRun {
+        self.transforms.extend(transforms);
+        self
+    }
+
+    /// Answers a question, named by its id or by its gate (rule H2), and leaves the run paused where that has led it.
+    ///
+    /// # Errors
+    /// No such question waits, it does not take the answer, or the run cannot be taken up or kept.
+    pub async fn answer(self, gate: &str, answer: Answer) -> Result<RunResult, OfflineError> {
+        self.only(|questions| {
+            let named = questions
+                .iter()
+                .find(|(_, question)| question.id == gate || question.node == gate);
+            let Some((id, question)) = named else {
+                let open = questions.iter().map(|(_, question)| question.node.clone());
+                return Err(AnswerError::NoQuestion {
+                    gate: gate.to_owned(),
+                    open: open.collect(),
+                });
+            };
+            if answer.reply != Reply::Skipped {
+                question.accept(&answer).map_err(AnswerError::Refused)?;
+            }
+            let id = id.clone();
+            Ok(Event::Answered { id, answer })
+        })
+        .await
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// The run cannot be taken up or kept.
+    pub async fn cancel(self, reason: impl Into<String>) -> Result<RunResult, OfflineError> {
+        let reason = reason.into();
+        self.only(|_| Ok(Event::CancelRequested { reason })).await
+    }
+
+    /// Lets one thing happen to the run, and pauses it again where it has not ended.
+    async fn only(
+        self,
+        event: impl FnOnce(&[(EffectId, Question)]) -> Result<Event, AnswerError>,
+    ) -> Result<RunResult, OfflineError> {
+        let manifest = self.folder.manifest();
+        let mut builder = Engine::builder();
+        if manifest.simulated {
+            // What its stages do is not asked for, and a gate is answered by nobody else.
+            builder = builder.simulate(Script::new());
+        }
+        let pipeline = pinned(&manifest.pipeline, &manifest.children, &self.transforms);
+        let Some(pipeline) = pipeline else {
+            let run = manifest.run.clone();
+            return Err(StartError::Changed(Box::new(Changed {
+                run,
+                difference: None,
+            }))
+            .into());
+        };
+        let engine = builder.build()?;
+        let resume = engine
+            .resume_loaded(self.folder.path(), pipeline, ())
+            .transforms(self.transforms);
+        let mut driver = resume.take_up().await?;
+        let event = match event(&driver.machine.questions()) {
+            Ok(event) => event,
+            Err(refused) => {
+                if let Some(store) = &driver.run.store {
+                    store.close()?;
+                }
+                return Err(refused.into());
+            }
+        };
+        if let Some(taken_up) = &mut driver.taken_up {
+            taken_up.only = Some(Box::new(event));
+        }
+        Ok(driver.drive(Handlers::none()).await?)
+    }
+}
+
+impl fmt::Debug for PausedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PausedRun")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}

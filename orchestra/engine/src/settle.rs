@@ -1,0 +1,200 @@
+//! What the driver does with the journal: what happens is noted, waits for the disk, and is told to the machine; a run
+//! that stops keeps what it needs to go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::{Event, RunFailure, Usage};
+
+use crate::driver::{Action, Driver};
+use crate::store::{Checkpoint, Commit, RunStore, StoreError};
+
+/// What is to be done before anything else goes on.
+pub(crate) enum Settled {
+    /// Nothing.
+    Nothing,
+    /// To look at what the machine said.
+    Told,
+    /// To wait for the disk.
+    Commit(Commit),
+    /// To replace the checkpoint.
+    Checkpoint,
+}
+
+impl Driver {
+    /// Takes note of what happened; the machine is told once that is durable.
+    pub(crate) fn happened(&mut self, event: Event) {
+        let usage = match &event {
+            Event::NodeFinished { id, .. } => self.run.take_usage(id),
+            _ => None,
+        };
+        // Of what happens to a run that stops, only what it cost counts.
+        if self.kept.is_some() && !matches!(event, Event::Used { .. }) {
+            return;
+        }
+        let elapsed = self.going();
+        let Some(keeping) = &mut self.keeping else {
+            self.machine.observe(self.run.sink.wanted());
+            return self.tell_machine(event, usage, elapsed);
+        };
+        if let Err(failure) = keeping.note(&self.run, elapsed, event, usage) {
+            self.run.broken(failure);
+        }
+    }
+
+    /// How long the run has been going, where anybody wants to know.
+    pub(crate) fn going(&self) -> Duration {
+        match self.timed || self.keeping.is_some() {
+            true => self.before + self.run.settings.clock.elapsed().saturating_sub(self.began),
+            false => Duration::ZERO,
+        }
+    }
+
+    /// Tells the machine what happened; before, how late it is, where that counts.
+    pub(crate) fn tell_machine(&mut self, event: Event, usage: Option<Usage>, elapsed: Duration) {
+        if self.timed {
+            self.machine.on(Event::Tick { elapsed }, &mut self.effects);
+        }
+        if let (Some(usage), Event::NodeFinished { id, .. }) = (usage, &event) {
+            let id = id.clone();
+            self.used = Some(Box::new((id.clone(), usage)));
+            self.machine.on(Event::Used { id, usage }, &mut self.effects);
+        }
+        self.machine.on(event, &mut self.effects);
+        if usage.is_some() {
+            self.heed_budget();
+        }
+    }
+
+    /// Stops the run where it is, if it used all that it may.
+    pub(crate) fn heed_budget(&mut self) {
+        let budget = self.limits.budget;
+        let totals = &self.machine.state().totals;
+        if !totals.finished && budget.is_reached(&totals.usage) {
+            let used = totals.usage;
+            self.pause(Event::OverBudget { budget, used });
+        }
+    }
+
+    /// Tells the machine what is durable, one thing at a time; says what must be waited for before more is done.
+    pub(crate) fn settle(&mut self) -> Result<Settled, StoreError> {
+        if let Some(noted) = self.keeping.as_mut().and_then(|keeping| keeping.next()) {
+            self.machine.observe(self.run.sink.wanted());
+            self.tell_noted(noted);
+            return Ok(Settled::Told);
+        }
+        if self.pausing.is_some() {
+            if self.is_waiting() {
+                return Ok(self.commit()?.map_or(Settled::Told, Settled::Commit));
+            }
+            self.stop_here()?;
+            return Ok(Settled::Told);
+        }
+        match &self.keeping {
+            Some(keeping) if keeping.wants_checkpoint() => Ok(Settled::Checkpoint),
+            _ => Ok(Settled::Nothing),
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.keeping.as_ref().is_some_and(|keeping| keeping.is_waiting())
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<Option<Commit>, StoreError> {
+        match &mut self.keeping {
+            Some(keeping) => keeping.commit(),
+            None => Ok(None),
+        }
+    }
+
+    /// Will stop the run where it is, so that it can go on from there.
+    pub(crate) fn pause(&mut self, event: Event) {
+        if !self.stopping && !self.machine.state().totals.finished {
+            self.pausing.get_or_insert_with(|| Box::new(event));
+        }
+    }
+
+    /// Forgets what would stop the run; what was told again stopped it before.
+    pub(crate) fn forget_pause(&mut self) {
+        self.pausing = None;
+    }
+
+    /// Stops the run where it is: what it needs to go on is taken before the machine ends it.
+    pub(crate) fn stop_here(&mut self) -> Result<(), StoreError> {
+        let Some(event) = self.pausing.take() else {
+            return Ok(());
+        };
+        // What was on its way to the machine may have ended the run.
+        let ended = self.machine.state().totals.finished;
+        if !ended {
+            let kept = match &self.keeping {
+                Some(keeping) => Some(Box::new(keeping.kept_here(&self.machine, self.going())?)),
+                None => None,
+            };
+            self.machine.observe(self.run.sink.wanted());
+            self.machine.on(*event, &mut self.effects);
+            // A question that is not open any more stops nothing.
+            if !self.machine.state().totals.finished {
+                return Ok(());
+            }
+            self.run.stop.pauses();
+            self.kept = kept;
+        }
+        // What was about to begin is begun when the run goes on.
+        self.actions
+            .retain(|action| matches!(action, Action::Cancel(_) | Action::Finish(_)));
+        Ok(())
+    }
+
+    /// Heeds the wish that the run end, or stop where it is.
+    pub(crate) fn cancelled(&mut self) {
+        if self.stopping {
+            return;
+        }
+        let reason = self.run.stop.reason();
+        if self.run.stop.is_pause() {
+            self.pause(Event::PauseRequested { reason });
+        } else {
+            self.pausing = None;
+            self.happened(Event::CancelRequested { reason });
+        }
+        self.stopping = true;
+    }
+
+    /// Replaces the checkpoint. It waits in a box, so that a run that keeps nothing does not carry room for it.
+    pub(crate) async fn checkpoint(
+        &self,
+        status: &'static str,
+        failure: Option<&RunFailure>,
+    ) -> Result<(), StoreError> {
+        let (Some(store), Some(keeping)) = (&self.run.store, &self.keeping) else {
+            return Ok(());
+        };
+        // Nobody who goes on from here is told what came before.
+        self.run.write_later();
+        let (kept, position) = match &self.kept {
+            Some(kept) => Clone::clone(&**kept),
+            None => keeping.kept_here(&self.machine, self.going())?,
+        };
+        let checkpoint = Checkpoint::of(
+            &self.run.id,
+            self.now,
+            &self.run.pipeline,
+            self.machine.state(),
+            status,
+            failure,
+        );
+        let checkpoint = checkpoint.with_state(kept, position);
+        Box::pin(save(store.clone(), checkpoint)).await
+    }
+}
+
+/// Writes a checkpoint away from the threads that run stages, because syncing takes milliseconds.
+async fn save(store: Arc<dyn RunStore>, checkpoint: Checkpoint) -> Result<(), StoreError> {
+    let folder = store.folder().to_owned();
+    let saved = tokio::task::spawn_blocking(move || store.checkpoint(&checkpoint)).await;
+    saved.unwrap_or_else(|error| {
+        let source = std::io::Error::other(error);
+        Err(StoreError::io("write the checkpoint in", &folder, source))
+    })
+}

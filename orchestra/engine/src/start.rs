@@ -1,0 +1,237 @@
+//! How a run is started.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orchestra_core::{Budget, Context, Machine, SharedPipeline};
+use serde_json::Value;
+use tracing::Instrument;
+
+use crate::control::attend;
+use crate::driver::{Driver, Limits};
+use crate::engine::Settings;
+use crate::error::StartError;
+use crate::handle::RunHandle;
+use crate::id::{RunId, random};
+use crate::keeping::Keeping;
+use crate::pinned::pin;
+use crate::resolve::resolve;
+use crate::run::{Origin, Run};
+use crate::store::{FolderStore, Manifest, PROTOCOL, RunStore, SCHEMA, StoreError};
+
+/// How often a generated name is tried again where its folder is taken.
+const NAME_TRIES: u32 = 8;
+
+/// A run that is about to start; await it.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("hello.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().build()?;
+/// let run = engine.start_loaded(pipeline, ()).param("pr", "42").seed(7).run_id("first").await?;
+/// assert_eq!(run.wait().await?.context.text("pr"), "42");
+/// # Ok(()) }
+/// ```
+#[must_use = "a run starts when this is awaited"]
+pub struct StartBuilder {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) pipeline: SharedPipeline,
+    pub(crate) origin: Origin,
+    context: Context,
+    seed: Option<u64>,
+    run_id: Option<String>,
+    run_dir: Option<PathBuf>,
+    limits: Limits,
+}
+
+impl StartBuilder {
+    pub(crate) fn new(settings: Arc<Settings>, pipeline: SharedPipeline, origin: Origin) -> StartBuilder {
+        StartBuilder {
+            settings,
+            pipeline,
+            origin,
+            context: Context::new(),
+            seed: None,
+            run_id: None,
+            run_dir: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// A run that a stage of another run starts. It is kept in the folder that is given, or nowhere.
+    pub(crate) fn of_child(
+        settings: Arc<Settings>,
+        pipeline: SharedPipeline,
+        origin: Origin,
+        context: Context,
+        id: RunId,
+    ) -> StartBuilder {
+        StartBuilder {
+            settings,
+            pipeline,
+            context,
+            seed: Some(origin.seed),
+            origin,
+            run_id: Some(id.to_string()),
+            run_dir: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// A value in the context at the start.
+    pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
+        self.context.set(key.into(), value);
+        self
+    }
+
+    /// The seed of every chance in the run; without one it is drawn.
+    pub fn seed(mut self, seed: u64) -> StartBuilder {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The name of the run; without one it is made of the time.
+    pub fn run_id(mut self, id: impl Into<String>) -> StartBuilder {
+        self.run_id = Some(id.into());
+        self
+    }
+
+    /// Keeps the run in exactly this folder, which must be new or empty.
+    pub fn run_dir(mut self, folder: impl Into<PathBuf>) -> StartBuilder {
+        self.run_dir = Some(folder.into());
+        self
+    }
+
+    /// Stops the run where it is when it takes longer; it can [go on](Engine::resume) with more time.
+    pub fn max_time(mut self, limit: Duration) -> StartBuilder {
+        self.limits.time = Some(limit);
+        self
+    }
+
+    /// Stops the run where it is when it has used as much; it can [go on](Engine::resume) with a larger budget.
+    pub fn budget(mut self, budget: Budget) -> StartBuilder {
+        self.limits.budget = budget;
+        self
+    }
+
+    async fn start(self) -> Result<RunHandle, StartError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let StartBuilder {
+            settings, mut origin, ..
+        } = self;
+        let handlers = resolve(&settings, &self.pipeline, &origin)?;
+        let mut kinds = self.pipeline.kinds.iter();
+        if !kinds.any(|kind| settings.runner_of_children(kind).is_some()) {
+            // Only children need handlers by name again, and many runs may wait.
+            origin.registry = Arc::default();
+        }
+        let now = settings.clock.now();
+        let (mut id, named) = match self.run_id {
+            Some(id) => (RunId::new(id)?, true),
+            None => (RunId::generate(now), false),
+        };
+        let mut tries = if named || self.run_dir.is_some() {
+            1
+        } else {
+            NAME_TRIES
+        };
+        let seed = self.seed.unwrap_or_else(random);
+        origin.seed = seed;
+        let manifest = |id: &RunId| {
+            let (pipeline, children) = pin(&self.pipeline);
+            Manifest {
+                schema: SCHEMA.to_owned(),
+                protocol: PROTOCOL,
+                run: id.to_string(),
+                name: self.pipeline.name.to_string(),
+                goal: self.pipeline.goal().to_owned(),
+                file: self.pipeline.file.to_string(),
+                started: now,
+                seed,
+                simulated: settings.script.is_some(),
+                // A script holds text, numbers and lists alone, which can always be written.
+                script: settings
+                    .script
+                    .as_deref()
+                    .and_then(|script| serde_json::to_value(script).ok()),
+                engine: env!("CARGO_PKG_VERSION").to_owned(),
+                durability: settings.durability(),
+                pipeline,
+                children,
+                params: self.context.clone(),
+                max_time: self.limits.time,
+                replayed_from: None,
+            }
+        };
+        let store = loop {
+            let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
+                break None;
+            };
+            tries -= 1;
+            match create(&settings, folder, manifest(&id)).await {
+                Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
+                opened => break Some(opened?),
+            }
+        };
+        let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
+        let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
+        let run = Arc::new(Run::new(self.pipeline, id, settings, store.clone(), origin, 0));
+        let mut driver = Driver::new(run.clone(), machine, self.limits);
+        driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
+        let task = runtime.spawn(driver.drive(handlers).instrument(span));
+        attend(&run);
+        Ok(RunHandle::new(run, task))
+    }
+}
+
+impl IntoFuture for StartBuilder {
+    type Output = Result<RunHandle, StartError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
+    }
+}
+
+impl fmt::Debug for StartBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartBuilder")
+            .field("pipeline", &self.pipeline.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32) -> Option<PathBuf> {
+    match run_dir {
+        Some(folder) => Some(folder.to_owned()),
+        // A run within a run is kept within that run's folder.
+        None if depth > 0 => None,
+        None => settings.runs_dir.as_ref().map(|runs| runs.join(&**id)),
+    }
+}
+
+/// Makes a run's folder away from the threads that run stages.
+async fn create(
+    settings: &Settings,
+    folder: PathBuf,
+    manifest: Manifest,
+) -> Result<Arc<dyn RunStore>, StoreError> {
+    let path = folder.clone();
+    let (files, options) = (settings.files(), settings.store_options(&folder));
+    let made = tokio::task::spawn_blocking(move || {
+        let store = FolderStore::create(files, &folder, options)?;
+        store.manifest(&manifest)?;
+        let store: Arc<dyn RunStore> = Arc::new(store);
+        Ok(store)
+    });
+    made.await
+        .unwrap_or_else(|error| Err(StoreError::io("make", &path, std::io::Error::other(error))))
+}
