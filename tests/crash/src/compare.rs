@@ -37,7 +37,12 @@ const PASSING: [&str; 15] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 3] = ["PipelinePaused", "PipelineResumed", "StageLog"];
+const STOPS: [&str; 4] = [
+    "PipelinePaused",
+    "PipelineResumed",
+    "StageLog",
+    "ToolCallCompleted",
+];
 
 /// What is left of a run, without times, epochs and positions: its checkpoint with the machine's state, its events, its
 /// artifacts, the files of its stages, and the same of the runs within it.
@@ -174,7 +179,9 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
                 return;
             }
             let only = |one: &[Value], other: &[Value]| -> Vec<String> {
-                let only = one.iter().filter(|value| !other.contains(value));
+                let count =
+                    |list: &[Value], value: &Value| list.iter().filter(|known| *known == value).count();
+                let only = one.iter().filter(|value| count(one, value) > count(other, value));
                 only.map(Value::to_string).collect()
             };
             let lengths = (one.len(), other.len());
