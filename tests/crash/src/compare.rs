@@ -37,7 +37,12 @@ const PASSING: [&str; 15] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 3] = ["PipelinePaused", "PipelineResumed", "StageLog"];
+const STOPS: [&str; 4] = [
+    "PipelinePaused",
+    "PipelineResumed",
+    "StageLog",
+    "ToolCallCompleted",
+];
 
 /// What is left of a run, without times, epochs and positions: its checkpoint with the machine's state, its events, its
 /// artifacts, the files of its stages, and the same of the runs within it.
@@ -174,7 +179,9 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
                 return;
             }
             let only = |one: &[Value], other: &[Value]| -> Vec<String> {
-                let only = one.iter().filter(|value| !other.contains(value));
+                let count =
+                    |list: &[Value], value: &Value| list.iter().filter(|known| *known == value).count();
+                let only = one.iter().filter(|value| count(one, value) > count(other, value));
                 only.map(Value::to_string).collect()
             };
             let lengths = (one.len(), other.len());
@@ -257,14 +264,21 @@ fn without_restarts(key: &str) -> String {
     }
 }
 
-/// Looks at a run folder as others would, in the state in which a kill left it. A run that was not accepted yet is none.
+/// Looks at a run folder as others would, in the state in which a kill left it. Says whether there is a run: nothing was
+/// done for one that was not accepted yet.
 ///
 /// # Errors
 /// It cannot be read, or lacks a checkpoint that was told.
 pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
     let run = match RunFolder::open(folder) {
         Ok(run) => run,
-        Err(StoreError::NoRun { .. }) if log.is_empty() => return Ok(false),
+        Err(StoreError::NoRun { .. }) => {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            let done = log.iter().find(|line| line.run == name);
+            return done.map_or(Ok(false), |done| {
+                Err(format!("it was never accepted, and {done:?}"))
+            });
+        }
         Err(error) => return Err(error.to_string()),
     };
     let told = |error: StoreError| error.to_string();

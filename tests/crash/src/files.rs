@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum Blow {
     /// The process is killed before it.
     Before,
-    /// The process is killed when half of what is to be written is there; where nothing is written, before it.
+    /// The process is killed when half of what is to be written is there; where nothing is written, behind it.
     Half,
     /// The process is killed behind it.
     Behind,
@@ -57,7 +57,7 @@ impl StruckFiles {
 
     fn change<T>(
         &self,
-        half: impl FnOnce() -> io::Result<()>,
+        half: Option<&dyn Fn() -> io::Result<()>>,
         whole: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         let number = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
@@ -72,7 +72,7 @@ impl StruckFiles {
         match blow {
             Blow::Before if here => die(),
             Blow::Half if here => {
-                let _ = half();
+                let _ = half.map_or_else(|| whole().map(drop), |half| half());
                 die()
             }
             Blow::Behind if here => {
@@ -81,7 +81,7 @@ impl StruckFiles {
             }
             Blow::Fails => Err(broken()),
             Blow::FailsOnce if here => {
-                half()?;
+                half.map_or(Ok(()), |half| half())?;
                 Err(broken())
             }
             _ => whole(),
@@ -89,7 +89,7 @@ impl StruckFiles {
     }
 
     fn plain<T>(&self, whole: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        self.change(|| Ok(()), whole)
+        self.change(None, whole)
     }
 }
 
@@ -120,10 +120,9 @@ impl FileSystem for StruckFiles {
 
     fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         let first = &bytes[..bytes.len() / 2];
-        self.change(
-            || SystemFiles.write_at(file, first, offset),
-            || SystemFiles.write_at(file, bytes, offset),
-        )
+        self.change(Some(&|| SystemFiles.write_at(file, first, offset)), || {
+            SystemFiles.write_at(file, bytes, offset)
+        })
     }
 
     fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! Starts processes, and holds what they leave to what an uninterrupted run leaves.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::compare::{differences, promises, readable, remains};
 use crate::files::Strike;
 use crate::job::{Begin, Job};
-use crate::log::{Log, Said};
+use crate::log::{Line, Log, Said};
 
 /// A folder for runs. What a killed process wrote is there on every file system, so one in memory serves as well, where
 /// syncing takes no time.
@@ -65,14 +66,42 @@ impl Runner {
         Exit::of(&output)
     }
 
-    /// Runs to the end without any harm; gives what is left, and how many changes it took.
-    pub fn whole(&self, job: &Job, in_order: bool) -> (Value, u64) {
-        let Exit::Said { report, code: 0 } = self.run(job) else {
-            panic!("the uninterrupted run does not succeed: {:?}", self.run(job));
+    /// Runs to the end without any harm; gives what is left of each run, and how many changes it took.
+    pub fn whole(&self, job: &Job, in_order: bool) -> (Vec<Value>, u64) {
+        let (report, code) = match self.run(job) {
+            Exit::Said { report, code } => (report, code),
+            Exit::Killed => panic!("nobody kills it"),
         };
+        assert_eq!(code, 0, "{report}");
         promises(&Log::read(&job.log), 0).unwrap();
-        let left = remains(&job.folder(), in_order).unwrap();
-        (left, report["changes"].as_u64().unwrap())
+        let folders = job.folders();
+        let left = folders.iter().map(|folder| remains(folder, in_order).unwrap());
+        (left.collect(), report["changes"].as_u64().unwrap())
+    }
+
+    /// Does a job in a process that is killed from outside when it told of so many changes.
+    pub fn kill_at(&self, job: &Job, changes: u64) -> Exit {
+        let mut child = self.command(job).spawn().unwrap();
+        let mut said = Vec::new();
+        let mut told = 0;
+        let mut output = child.stdout.take().unwrap();
+        let mut bytes = [0; 64];
+        loop {
+            let length = output.read(&mut bytes).unwrap();
+            if length == 0 {
+                break;
+            }
+            said.extend_from_slice(&bytes[..length]);
+            told += bytes[..length].iter().filter(|byte| **byte == b'.').count() as u64;
+            if told >= changes {
+                child.kill().unwrap();
+                break;
+            }
+        }
+        output.read_to_end(&mut said).unwrap();
+        let mut output = child.wait_with_output().unwrap();
+        output.stdout = said;
+        Exit::of(&output)
     }
 }
 
@@ -100,8 +129,8 @@ impl Exit {
 pub struct Attempt<'r> {
     /// The program.
     pub runner: &'r Runner,
-    /// What an uninterrupted run leaves.
-    pub expected: &'r Value,
+    /// What uninterrupted runs leave.
+    pub expected: &'r [Value],
     /// How many stages may be in flight at once.
     pub at_once: usize,
     /// Whether events have one order.
@@ -139,15 +168,10 @@ impl Attempt<'_> {
     /// The folder cannot be read.
     pub fn after_kill(&self, job: &Job) -> Result<Job, String> {
         let log = Log::read(&job.log);
-        if readable(&job.folder(), &log)? {
-            return Ok(job.next(Begin::Resume));
+        for folder in job.folders() {
+            readable(&folder, &log)?;
         }
-        // It was never accepted: nothing ran, and a new one may begin in its place.
-        let _ = std::fs::remove_dir_all(job.folder());
-        Ok(Job {
-            strike: None,
-            ..job.clone()
-        })
+        Ok(job.next(Begin::GoOn))
     }
 
     /// Holds the end of a run to that of one that was not harmed.
@@ -162,19 +186,22 @@ impl Attempt<'_> {
             other => return Err(format!("the run does not end: {other:?}")),
         }
         let log = Log::read(&job.log);
-        promises(&log, self.at_once)?;
-        let left = remains(&job.folder(), self.in_order)?;
-        if left == *self.expected {
-            return Ok(());
+        promises(&log, self.at_once * job.folders().len())?;
+        for (folder, expected) in job.folders().iter().zip(self.expected) {
+            let left = remains(folder, self.in_order)?;
+            if left != *expected {
+                let differences = differences(&left, expected).join("\n  ");
+                return Err(format!("the end differs:\n  {differences}\n{}", told(&log)));
+            }
         }
-        let said: Vec<String> = log
-            .iter()
-            .filter(|line| !matches!(line.said, Said::Saved(_)))
-            .map(|line| format!("{line:?}"))
-            .collect();
-        let differences = differences(&left, self.expected).join("\n  ");
-        Err(format!("the end differs:\n  {differences}\n{}", said.join("\n")))
+        Ok(())
     }
+}
+
+/// What a log says of stages, for people.
+fn told(log: &[Line]) -> String {
+    let of_stages = log.iter().filter(|line| !matches!(line.said, Said::Saved(_)));
+    of_stages.map(|line| format!("{line:?}\n")).collect()
 }
 
 /// Does work in as many threads as there are processors, each with a folder of its own, until nothing is left to do; the

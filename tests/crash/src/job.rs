@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, EventKind, FileSystem, RunError, RunHandle, StartError, StoreError,
+    Canceller, Durability, Engine, EventKind, FileSystem, RunError, RunFolder, RunHandle, SharedPipeline,
+    StartError, StoreError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ pub struct Job {
     pub log: PathBuf,
     /// Which of the processes of the run it is, from 0.
     pub process: u32,
+    /// How many runs there are of this name, with a number behind it; 0 for one without.
+    pub many: u32,
     /// How it begins.
     pub begin: Begin,
     /// What the run's records survive.
@@ -55,8 +58,8 @@ pub enum Graph {
 pub enum Begin {
     /// With a new run.
     Start,
-    /// It goes on with a run.
-    Resume,
+    /// It goes on with the runs that are there, and with new ones where none is.
+    GoOn,
     /// It goes on with a run in a changed pipeline.
     Accept,
     /// It takes a run from its owner.
@@ -75,6 +78,7 @@ impl Job {
             runs,
             run: "run".to_owned(),
             process: 0,
+            many: 0,
             begin: Begin::Start,
             durability: Durability::Full,
             strike: None,
@@ -96,9 +100,21 @@ impl Job {
         }
     }
 
-    /// The run folder.
+    /// The run folders.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.names().iter().map(|run| self.runs.join(run)).collect()
+    }
+
+    /// The folder of the one run.
     pub fn folder(&self) -> PathBuf {
         self.runs.join(&self.run)
+    }
+
+    fn names(&self) -> Vec<String> {
+        match self.many {
+            0 => vec![self.run.clone()],
+            many => (0..many).map(|number| format!("{}-{number}", self.run)).collect(),
+        }
     }
 
     /// Does it; says what came of it, and by which code to leave.
@@ -143,29 +159,49 @@ impl Job {
             Graph::Shape(name) => shape(name).pipeline(),
             Graph::Text(text, children) => pipeline(text, children),
         };
-        let run = match self.begin {
-            Begin::Start => {
-                let start = engine.start_loaded(pipeline, act).run_id(&self.run).seed(7);
-                start.await?
+        let pipeline = SharedPipeline::from(pipeline);
+        let mut runs = Vec::new();
+        for name in self.names() {
+            let folder = self.runs.join(&name);
+            let start = || {
+                engine
+                    .start_loaded(pipeline.clone(), act.clone())
+                    .run_id(&name)
+                    .seed(7)
+            };
+            let resume = || engine.resume_loaded(&folder, pipeline.clone(), act.clone());
+            if self.begin == Begin::Race {
+                wait_for_all();
             }
-            begin => {
-                if begin == Begin::Race {
-                    wait_for_all();
+            let run = match self.begin {
+                Begin::Start => start().await,
+                // A run that was not accepted is none.
+                Begin::GoOn if !RunFolder::is_one(&folder) => {
+                    let _ = std::fs::remove_dir_all(&folder);
+                    start().await
                 }
-                let resume = engine.resume_loaded(self.folder(), pipeline, act);
-                match begin {
-                    Begin::TakeOver => resume.take_over().await?,
-                    Begin::Accept => resume.accept_changes().await?,
-                    _ => resume.await?,
-                }
+                Begin::GoOn | Begin::Race => resume().await,
+                Begin::TakeOver => resume().take_over().await,
+                Begin::Accept => resume().accept_changes().await,
+            };
+            match run {
+                // One of several may have ended before the process was killed.
+                Err(StartError::Over(_)) if self.many > 0 => {}
+                run => runs.push(run?),
             }
-        };
-        finish(run, &pausing).await
+        }
+        let mut ended = Value::Null;
+        for run in &runs {
+            let _ = pausing.set(run.canceller());
+        }
+        for run in runs {
+            ended = finish(run).await?;
+        }
+        Ok(ended)
     }
 }
 
-async fn finish(run: RunHandle, pausing: &std::sync::OnceLock<Canceller>) -> Result<Value, Failed> {
-    let _ = pausing.set(run.canceller());
+async fn finish(run: RunHandle) -> Result<Value, Failed> {
     let result = run.wait().await?;
     Ok(json!({
         "status": result.status,

@@ -162,7 +162,7 @@ const LONG: Shape = Shape {
         approve -> pack [label="[Y] Yes"]
         approve -> stop [label="[N] No"]
         stop [type=act, end=fail]
-        pack -> sub -> sign -> upload -> announce -> thank -> tidy -> count -> sweep -> rest -> exit
+        pack -> sub -> sign -> upload -> announce -> thank -> tidy -> polish -> count -> sweep -> rest -> exit
         plan [type=act, spends=100, keeps=plan]
         fetch [type=act, failing=2, max_retries=2, retry_initial_delay=2s]
         unpack [shape=parallelogram, tool_command="echo unpacked"]
@@ -181,6 +181,7 @@ const LONG: Shape = Shape {
         announce [prompt="Tell everybody"]
         thank [type=act]
         tidy [type=act, goal_gate=true]
+        polish [type=act, lazy=1]
         count [type=act, counts=turns]
         sweep [type=act]
         rest [type=act]

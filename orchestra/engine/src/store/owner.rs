@@ -18,6 +18,8 @@ const LOCK: &str = "owner.lock";
 /// How often, and with which pauses, somebody else's short business is waited for.
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
+/// How often the lock of an owner is tried that is gone.
+const GHOST_TRIES: u32 = 250;
 /// The largest lock file that is read.
 const MOST: u64 = 64 << 10;
 
@@ -125,9 +127,7 @@ impl Ownership {
             Err(error) => return Err(StoreError::io("open", &path, error)),
         };
         let free = match &held {
-            Some(held) => files
-                .try_lock(held)
-                .map_err(|error| StoreError::io("lock", &path, error))?,
+            Some(held) => is_free(&*files, held)?,
             None => false,
         };
         let previous = held.as_ref().and_then(read);
@@ -286,9 +286,7 @@ pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Ow
         Err(error) => return Err(StoreError::io("open", &path, error)),
     };
     let free = match &guard {
-        Some(_) => files
-            .try_lock(&held)
-            .map_err(|error| StoreError::io("lock", &path, error))?,
+        Some(_) => is_free(files, &held)?,
         None => false,
     };
     if free {
@@ -296,6 +294,37 @@ pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Ow
         return Ok(None);
     }
     Ok(read(&held).map(|content| content.owner))
+}
+
+/// Takes the lock, unless somebody has it.
+fn is_free(files: &dyn FileSystem, lock: &OpenFile) -> Result<bool, StoreError> {
+    let failed = |error| StoreError::io("lock", lock.path(), error);
+    for _ in 0..GHOST_TRIES {
+        if files.try_lock(lock).map_err(failed)? {
+            return Ok(true);
+        }
+        // A process that was killed while it started another leaves its lock to that one, until that one is itself.
+        if !read(lock).is_some_and(|content| is_gone(&content.owner)) {
+            return Ok(false);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    files.try_lock(lock).map_err(failed)
+}
+
+/// Whether an owner is a process of this machine that is not there any more.
+#[cfg(unix)]
+fn is_gone(owner: &Owner) -> bool {
+    let pid = i32::try_from(owner.pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let gone = |pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+    owner.host == host() && pid.is_some_and(gone)
+}
+
+#[cfg(not(unix))]
+fn is_gone(_: &Owner) -> bool {
+    false
 }
 
 /// The epoch of a run's latest owner; 0 where it is not known.

@@ -252,3 +252,34 @@ fn racer() {
         }
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_lock_that_a_killed_owner_left_to_a_process_that_it_was_starting_is_waited_for() {
+    let place = super::tempdir();
+    let folder = place.path().join("run");
+    let store = create(&folder);
+    let path = folder.join("owner.lock");
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let said = std::fs::read_to_string(&path).unwrap();
+    let (own, other) = (std::process::id(), gone.id());
+    std::fs::write(
+        &path,
+        said.replace(&format!("\"pid\":{own}"), &format!("\"pid\":{other}")),
+    )
+    .unwrap();
+    let next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| open(&folder));
+        // Whoever waits for the lock keeps others out of the folder.
+        let guarded = std::fs::File::open(&folder).unwrap();
+        while guarded.try_lock().is_ok() {
+            guarded.unlock().unwrap();
+            assert!(!next.is_finished(), "it does not wait");
+            std::thread::yield_now();
+        }
+        drop(store);
+        next.join().unwrap()
+    });
+    assert_eq!(next.unwrap().epoch, 2);
+}
