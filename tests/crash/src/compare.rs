@@ -241,7 +241,7 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                 let here = |key: &&&str| began.get(&(run.as_str(), **key)) == Some(process);
                 // What is told again of an earlier process may be of any life of the run.
                 let key = keys.and_then(|keys| {
-                    keys.iter().filter(here).last().or(match keys.len() {
+                    keys.iter().rfind(here).or(match keys.len() {
                         1 => keys.first(),
                         _ => None,
                     })
