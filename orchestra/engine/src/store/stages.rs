@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use orchestra_graph::is_identifier;
 
 use super::files::{Access, FileSystem, write_new};
-use super::owner::remove_if_there;
+use super::owner::{Ownership, remove_if_there};
 use super::{StageFile, StagePlace, StoreError};
 
 /// The longest node id that can be a folder on every file system, with room for what is put behind it.
@@ -24,6 +24,8 @@ const BRANCHES: &str = "branches";
 pub(super) struct StageFolders {
     files: Arc<dyn FileSystem>,
     root: PathBuf,
+    /// Whoever is not the owner any more moves nothing.
+    ownership: Option<Arc<Ownership>>,
     inner: Mutex<Inner>,
 }
 
@@ -51,8 +53,23 @@ impl StageFolders {
         StageFolders {
             files,
             root,
+            ownership: None,
             inner: Mutex::new(inner),
         }
+    }
+
+    /// The same, for as long as the run is this process's.
+    pub(super) fn owned(self, ownership: Arc<Ownership>) -> StageFolders {
+        StageFolders {
+            ownership: Some(ownership),
+            ..self
+        }
+    }
+
+    fn still_mine(&self) -> Result<(), StoreError> {
+        self.ownership
+            .as_ref()
+            .map_or(Ok(()), |ownership| ownership.still_mine())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -166,6 +183,7 @@ impl StageFolders {
         let draft = folder.join(format!(".{}.tmp", file.name()));
         remove_if_there(&*self.files, &draft)?;
         let replaced = write_new(&*self.files, &draft, bytes, false).and_then(|()| {
+            self.still_mine()?;
             let moved = self.files.rename(&draft, &path);
             moved.map_err(|error| StoreError::io("replace", &path, error))
         });
@@ -264,6 +282,7 @@ impl StageFolders {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.still_mine()?;
         let moved = self.files.rename(from, to);
         moved.map_err(|error| StoreError::io("move", from, error))
     }
