@@ -75,6 +75,9 @@ pub use compiled::{Choice, Transition, Transitions, UnknownNode};
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
+#[cfg(feature = "sessions")]
+#[doc(inline)]
+pub use orchestra_sessions as sessions;
 #[cfg(feature = "testkit")]
 #[doc(inline)]
 pub use orchestra_testkit as testkit;

@@ -85,17 +85,38 @@ impl Runs {
         if !self.dir.is_dir() {
             return beside().unwrap_or_else(|| Err(self.none_yet(name)));
         }
-        let index = self.index()?;
+        // Folders tell as much as the index, which a process that hangs may hold.
         if name == "last" {
-            let latest = index.list(&RunFilter::all().limit(1))?;
-            let latest = latest.into_iter().next();
-            return latest.map(|run| run.folder).ok_or_else(|| self.none_yet(name));
+            let latest = self.index().and_then(|index| Ok(index.list(&RunFilter::all().limit(1))?));
+            let latest = match latest {
+                Ok(latest) => latest.into_iter().next().map(|run| run.folder),
+                Err(_) => self.latest()?,
+            };
+            return latest.ok_or_else(|| self.none_yet(name));
         }
-        match index.run(name) {
+        let all = RunFolder::list(&self.dir)?;
+        let mut begin = all.iter().filter(|folder| {
+            let known = folder.file_name().unwrap_or_default();
+            known.to_string_lossy().starts_with(name)
+        });
+        if let (Some(only), None) = (begin.next(), begin.next()) {
+            return absolute(only);
+        }
+        match self.index()?.run(name) {
             Ok(run) => Ok(run.folder),
             Err(error @ SessionError::UnknownRun { .. }) => beside().unwrap_or_else(|| Err(error.into())),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The folder of the run that began last.
+    fn latest(&self) -> Result<Option<PathBuf>, CliError> {
+        let runs = RunFolder::list(&self.dir)?.into_iter();
+        let began = runs.filter_map(|folder| {
+            let run = RunFolder::open(&folder).ok()?;
+            Some((run.manifest().started, folder))
+        });
+        Ok(began.max().map(|(_, folder)| folder))
     }
 
     /// The index of the runs here.
