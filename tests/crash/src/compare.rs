@@ -193,7 +193,11 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
             ));
         }
         _ if one == other => {}
-        _ => found.push(format!("{path}: {one} against {other}")),
+        _ => found.push(format!(
+            "{path}: {:.300} against {:.300}",
+            one.to_string(),
+            other.to_string()
+        )),
     }
 }
 

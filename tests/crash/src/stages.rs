@@ -23,7 +23,7 @@ const ACT: KindSpec = KindSpec {
 /// Stages of kind `act`. Their attributes:
 ///
 /// `counts=KEY` adds one to a value, `failing=N` fails the first attempts of each visit, `lazy=N` lets others have their
-/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
+/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `bulk=N` gives so many bytes and writes no file, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
 #[derive(Clone, Debug)]
 pub struct Act {
     log: Log,
@@ -55,6 +55,7 @@ impl Act {
         });
         let key = stage.attempt_key();
         match stage.stage_dir() {
+            _ if stage.attribute("bulk").is_some() => {}
             Ok(folder) => std::fs::write(folder.join("note.txt"), &key).unwrap(),
             Err(error) => return Outcome::fail_terminal(error.to_string()),
         }
@@ -72,6 +73,10 @@ impl Act {
         let mut outcome = Outcome::success()
             .set(format!("{}.last", stage.node().id()), key.as_str())
             .notes(format!("did {key}"));
+        let bulk = usize::try_from(number(&stage, "bulk")).unwrap_or_default();
+        if bulk > 0 {
+            outcome = outcome.set(format!("{}.bulk", stage.node().id()), "x".repeat(bulk));
+        }
         if let Some(counter) = stage.node().text("counts") {
             let before = stage.context().get(counter).and_then(Value::as_u64).unwrap_or(0);
             outcome = outcome.set(counter, before + 1);

@@ -147,8 +147,14 @@ impl StageFolders {
 
     pub(super) fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
         // The visit before has a name among the visits as soon as this one has begun.
-        (visit == 1 || self.is_aside(place, visit - 1))
-            && self.present(place).join(StageFile::Status.name()).exists()
+        if visit > 1 && !self.is_aside(place, visit - 1) {
+            return false;
+        }
+        let path = self.present(place).join(StageFile::Status.name());
+        let read = self.files.open(&path, Access::Read);
+        let bytes = read.and_then(|file| file.read_from(0, MAX_READ));
+        // One that was not written to its end is none.
+        bytes.is_ok_and(|bytes| bytes.ends_with(b"\n}\n"))
     }
 
     pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
@@ -177,7 +183,11 @@ impl StageFolders {
                     source,
                     ..
                 }) if source.kind() == ErrorKind::AlreadyExists => {}
-                written => return written,
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    let _ = self.files.remove(&path);
+                    return Err(error);
+                }
             }
         }
         let draft = folder.join(format!(".{}.tmp", file.name()));
