@@ -342,12 +342,12 @@ impl TakeUp {
         }
         driver.keeping = Some(Box::new(keeping));
         driver.taken_up = Some(Box::new(taken_up));
+        // What is told again belongs to the folder of its restart.
+        read.store.resumed(driver.machine.state().totals.restarts)?;
         driver.replay(&read.records, read.known)?;
         if let Some(keeping) = &driver.keeping {
             run.simulated_before(&keeping.turns);
         }
-        let restarts = driver.machine.state().totals.restarts;
-        read.store.resumed(restarts)?;
         if let Some(from) = &self.copied_from {
             let pending = driver.machine.pending();
             let in_flight: Vec<NodeIndex> = pending.iter().map(|id| id.node).collect();

@@ -342,7 +342,6 @@ impl Run {
     /// The run begins anew (rule R9).
     pub(crate) fn restarted(&self, restart: u32) -> Result<(), StoreError> {
         self.write_later();
-        self.write_later();
         match self.present_files() {
             Some(files) => files.restarted(restart),
             None => Ok(()),
@@ -403,12 +402,26 @@ impl Run {
         self.has_failed.store(true, Ordering::Release);
     }
 
+    /// Looks whether a failure is one of the disk, or another owner's doing, and not of the stage that is told of it.
+    pub(crate) fn may_be_broken(&self, failure: &StoreError) {
+        if let Some(failure) = failure.of_all() {
+            self.broken(failure);
+        }
+    }
+
+    /// Whether something could not be written.
+    pub(crate) fn is_broken(&self) -> bool {
+        let artifacts = self.artifacts.get();
+        self.has_failed.load(Ordering::Acquire) || artifacts.is_some_and(ArtifactStore::has_failed)
+    }
+
     /// The first failure to write.
     pub(crate) fn take_failure(&self) -> Option<StoreError> {
-        if !self.has_failed.load(Ordering::Acquire) {
+        if !self.is_broken() {
             return None;
         }
-        lock(&self.own).failure.take()
+        let artifacts = || self.artifacts.get().and_then(ArtifactStore::take_failure);
+        lock(&self.own).failure.take().or_else(artifacts)
     }
 
     /// How often a node was simulated before.

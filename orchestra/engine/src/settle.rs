@@ -32,6 +32,10 @@ impl Driver {
         if self.kept.is_some() && !matches!(event, Event::Used { .. }) {
             return;
         }
+        // What a stage makes of a folder that cannot be written is no outcome of it.
+        if self.run.is_broken() {
+            return;
+        }
         let elapsed = self.going();
         let Some(keeping) = &mut self.keeping else {
             self.machine.observe(self.run.sink.wanted());
@@ -172,6 +176,9 @@ impl Driver {
         };
         // Nobody who goes on from here is told what came before.
         self.run.write_later();
+        if let Some(failure) = self.run.take_failure() {
+            return Err(failure);
+        }
         let (kept, position) = match &self.kept {
             Some(kept) => Clone::clone(&**kept),
             None => keeping.kept_here(&self.machine, self.going())?,

@@ -155,7 +155,11 @@ impl StageContext {
     /// # Errors
     /// The folder could not be made.
     pub fn stage_dir(&self) -> Result<PathBuf, StoreError> {
-        self.run.stage_dir(&self.id)
+        let folder = self.run.stage_dir(&self.id);
+        if let Err(failure) = &folder {
+            self.run.may_be_broken(failure);
+        }
+        folder
     }
 
     /// The folder in which the work of the run is to be done, such as that of a supervised pipeline

@@ -37,9 +37,10 @@ const PASSING: [&str; 15] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 4] = [
+const STOPS: [&str; 5] = [
     "PipelinePaused",
     "PipelineResumed",
+    "StageCancelled",
     "StageLog",
     "ToolCallCompleted",
 ];
@@ -192,7 +193,11 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
             ));
         }
         _ if one == other => {}
-        _ => found.push(format!("{path}: {one} against {other}")),
+        _ => found.push(format!(
+            "{path}: {:.300} against {:.300}",
+            one.to_string(),
+            other.to_string()
+        )),
     }
 }
 
@@ -241,7 +246,7 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                 let here = |key: &&&str| began.get(&(run.as_str(), **key)) == Some(process);
                 // What is told again of an earlier process may be of any life of the run.
                 let key = keys.and_then(|keys| {
-                    keys.iter().rfind(here).or(match keys.len() {
+                    keys.iter().rev().find(here).or(match keys.len() {
                         1 => keys.first(),
                         _ => None,
                     })

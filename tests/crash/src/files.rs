@@ -16,6 +16,8 @@ pub enum Blow {
     Half,
     /// The process is killed behind it.
     Behind,
+    /// The process stops before it, until somebody lets it go on.
+    Stops,
     /// It fails, and so does every later one of its kind.
     Fails,
     /// It fails when half of what is to be written is there; later ones succeed.
@@ -78,6 +80,11 @@ impl StruckFiles {
             Blow::Behind if here => {
                 let _ = whole();
                 die()
+            }
+            Blow::Stops if here => {
+                let own = rustix::process::getpid();
+                let _ = rustix::process::kill_process(own, rustix::process::Signal::STOP);
+                whole()
             }
             Blow::Fails => Err(broken()),
             Blow::FailsOnce if here => {

@@ -1,6 +1,8 @@
 //! What a process of the tests is to do, and what it says that came of it.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +17,7 @@ use crate::clock::FastClock;
 use crate::files::{Strike, StruckFiles};
 use crate::log::Log;
 use crate::shapes::{pipeline, shape};
-use crate::stages::{Act, Echo, interviewer};
+use crate::stages::{Act, Echo, input_ends, interviewer};
 
 /// What a process is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +42,7 @@ pub struct Job {
     pub strike: Option<Strike>,
     /// Whether each change of the file system is told.
     pub tells: bool,
-    /// Behind how many ends of stages it pauses.
+    /// Behind how many ends of stages it pauses; 0 for when standard input ends.
     pub pause_after: Option<u64>,
 }
 
@@ -64,7 +66,7 @@ pub enum Begin {
     Accept,
     /// It takes a run from its owner.
     TakeOver,
-    /// It says that it is there, and goes on with a run when standard input ends.
+    /// It says that it is there, and goes on with a run when the barrier is open.
     Race,
 }
 
@@ -108,6 +110,11 @@ impl Job {
     /// The folder of the one run.
     pub fn folder(&self) -> PathBuf {
         self.runs.join(&self.run)
+    }
+
+    /// The file whose lock holds racers back.
+    pub fn barrier(&self) -> PathBuf {
+        self.runs.with_extension("barrier")
     }
 
     fn names(&self) -> Vec<String> {
@@ -154,7 +161,7 @@ impl Job {
             })
             .build()
             .map_err(|error| Failed::of("build", &error, 1))?;
-        let act = Act::new(log);
+        let act = Act::new(log, self.pause_after == Some(0));
         let pipeline = match &self.graph {
             Graph::Shape(name) => shape(name).pipeline(),
             Graph::Text(text, children) => pipeline(text, children),
@@ -171,7 +178,7 @@ impl Job {
             };
             let resume = || engine.resume_loaded(&folder, pipeline.clone(), act.clone());
             if self.begin == Begin::Race {
-                wait_for_all();
+                wait_for_all(&self.barrier());
             }
             let run = match self.begin {
                 Begin::Start => start().await,
@@ -194,6 +201,14 @@ impl Job {
         for run in &runs {
             let _ = pausing.set(run.canceller());
         }
+        if self.pause_after == Some(0) {
+            tokio::spawn(async move {
+                input_ends().await;
+                if let Some(canceller) = pausing.get() {
+                    canceller.pause("so far");
+                }
+            });
+        }
         for run in runs {
             ended = finish(run).await?;
         }
@@ -212,13 +227,12 @@ async fn finish(run: RunHandle) -> Result<Value, Failed> {
     }))
 }
 
-/// Says that this process is there, and waits until standard input ends.
-fn wait_for_all() {
-    use std::io::{Read, Write};
+/// Says that this process is there, and waits until nobody locks a file any more.
+fn wait_for_all(barrier: &Path) {
     let _ = std::io::stdout()
         .write_all(b"r")
         .and_then(|()| std::io::stdout().flush());
-    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    File::open(barrier).unwrap().lock_shared().unwrap();
 }
 
 /// Why a run did not come to an end.

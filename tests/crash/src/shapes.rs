@@ -190,6 +190,32 @@ const LONG: Shape = Shape {
     at_once: 3,
 };
 
+/// A stage that waits, between others.
+const WAITING: Shape = Shape {
+    name: "waiting",
+    text: r#"digraph waiting {
+        start -> first -> stuck -> last -> exit
+        first [type=act, keeps=first]
+        stuck [type=act, holds=true, waits=true]
+        last [type=act]
+    }"#,
+    children: &[],
+    at_once: 1,
+};
+
+/// Stages whose records are large.
+const BULKY: Shape = Shape {
+    name: "bulky",
+    text: r#"digraph bulky {
+        node [type=act, bulk=3000]
+        start [type=start]
+        exit [type=exit]
+        start -> one -> two -> three -> four -> five -> six -> exit
+    }"#,
+    children: &[],
+    at_once: 1,
+};
+
 /// The six shapes that are killed at each step.
 pub const SHAPES: [Shape; 6] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTART];
 
@@ -198,7 +224,7 @@ pub const SHAPES: [Shape; 6] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTA
 /// # Panics
 /// There is none.
 pub fn shape(name: &str) -> Shape {
-    let all = SHAPES.into_iter().chain([LONG]);
+    let all = SHAPES.into_iter().chain([LONG, WAITING, BULKY]);
     let mut found = all.filter(|shape| shape.name == name);
     found.next().unwrap_or_else(|| panic!("no shape `{name}`"))
 }

@@ -23,16 +23,17 @@ const ACT: KindSpec = KindSpec {
 /// Stages of kind `act`. Their attributes:
 ///
 /// `counts=KEY` adds one to a value, `failing=N` fails the first attempts of each visit, `lazy=N` lets others have their
-/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `holds=true` waits until standard input ends.
+/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `bulk=N` gives so many bytes and writes no file, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
 #[derive(Clone, Debug)]
 pub struct Act {
     log: Log,
+    waits: bool,
 }
 
 impl Act {
-    /// Stages that log.
-    pub fn new(log: Log) -> Act {
-        Act { log }
+    /// Stages that log, and wait for ever if they are to.
+    pub fn new(log: Log, waits: bool) -> Act {
+        Act { log, waits }
     }
 
     async fn act(&self, stage: StageContext) -> Outcome {
@@ -41,7 +42,10 @@ impl Act {
             tokio::task::yield_now().await;
         }
         if stage.attribute("holds").is_some() {
-            hold().await;
+            input_ends().await;
+        }
+        if self.waits && stage.attribute("waits").is_some() {
+            std::future::pending::<()>().await;
         }
         let spent = number(&stage, "spends");
         stage.record_usage(Usage {
@@ -50,11 +54,10 @@ impl Act {
             cost_micros: spent * 3,
         });
         let key = stage.attempt_key();
-        let note = stage.stage_dir().map(|folder| {
-            std::fs::write(folder.join("note.txt"), &key).unwrap();
-        });
-        if let Err(error) = note {
-            return Outcome::fail_terminal(error.to_string());
+        match stage.stage_dir() {
+            _ if stage.attribute("bulk").is_some() => {}
+            Ok(folder) => std::fs::write(folder.join("note.txt"), &key).unwrap(),
+            Err(error) => return Outcome::fail_terminal(error.to_string()),
         }
         if u64::from(stage.attempt()) <= number(&stage, "failing") {
             return Outcome::fail("not yet");
@@ -70,6 +73,10 @@ impl Act {
         let mut outcome = Outcome::success()
             .set(format!("{}.last", stage.node().id()), key.as_str())
             .notes(format!("did {key}"));
+        let bulk = usize::try_from(number(&stage, "bulk")).unwrap_or_default();
+        if bulk > 0 {
+            outcome = outcome.set(format!("{}.bulk", stage.node().id()), "x".repeat(bulk));
+        }
         if let Some(counter) = stage.node().text("counts") {
             let before = stage.context().get(counter).and_then(Value::as_u64).unwrap_or(0);
             outcome = outcome.set(counter, before + 1);
@@ -78,8 +85,8 @@ impl Act {
     }
 }
 
-/// Tells that the stage is here, and waits until standard input ends.
-async fn hold() {
+/// Tells that this process is there, and waits until its standard input ends.
+pub async fn input_ends() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = std::io::stdout()

@@ -64,7 +64,7 @@ fn a_run_of_a_hundred_thousand_stages_holds_what_one_of_ten_thousand_does() {
         .on_event(move |event| {
             if matches!(event.kind, EventKind::StageCompleted { .. }) {
                 let stage = count.fetch_add(1, Ordering::Relaxed) + 1;
-                if stage % FIRST == 0 {
+                if stage.is_multiple_of(FIRST) {
                     let (memory, files) = held();
                     list.lock().unwrap().push((stage, memory, files));
                 }

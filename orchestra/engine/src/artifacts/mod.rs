@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use orchestra_graph::did_you_mean;
@@ -104,6 +104,8 @@ struct Shared {
     index: Mutex<Option<Index>>,
     /// How many changes the index holds, for those who must not wait until something is written.
     changes: AtomicU64,
+    failure: Mutex<Option<StoreError>>,
+    has_failed: AtomicBool,
 }
 
 /// How artifacts are kept.
@@ -175,6 +177,8 @@ impl ArtifactStore {
                 live: RwLock::new(live),
                 changes: AtomicU64::new(index.as_ref().map_or(0, Index::len)),
                 index: Mutex::new(index),
+                failure: Mutex::default(),
+                has_failed: AtomicBool::new(false),
             }),
             by: None,
         }
@@ -200,7 +204,11 @@ impl ArtifactStore {
         name: impl Into<String>,
         data: impl Into<Value>,
     ) -> Result<ArtifactInfo, ArtifactError> {
-        let (id, name, data) = (checked(id.into())?, name.into(), data.into());
+        self.noted(self.put(id.into(), name.into(), data.into()))
+    }
+
+    fn put(&self, id: String, name: String, data: Value) -> Result<ArtifactInfo, ArtifactError> {
+        let id = checked(id)?;
         if name.len() > MAX_NAME {
             return Err(ArtifactError::LongName {
                 id,
@@ -329,7 +337,7 @@ impl ArtifactStore {
             return Ok(false);
         }
         if let Some(index) = &mut *index {
-            index.removed(id, self.by.as_deref())?;
+            self.noted(index.removed(id, self.by.as_deref()))?;
         }
         self.shared.change(&index, |live| live.remove(id));
         Ok(true)
@@ -345,10 +353,33 @@ impl ArtifactStore {
             return Ok(());
         }
         if let Some(index) = &mut *index {
-            index.cleared(self.by.as_deref())?;
+            self.noted(index.cleared(self.by.as_deref()))?;
         }
         self.shared.change(&index, Live::clear);
         Ok(())
+    }
+
+    /// Keeps in mind what concerns the whole run: the stage that is told of it may make something else of it.
+    fn noted<T>(&self, done: Result<T, ArtifactError>) -> Result<T, ArtifactError> {
+        if let Err(ArtifactError::Store(error)) = &done
+            && let Some(failure) = error.of_all()
+        {
+            let mut kept = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.get_or_insert(failure);
+            self.shared.has_failed.store(true, Ordering::Release);
+        }
+        done
+    }
+
+    /// Whether the disk failed, or somebody else owns the run.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.has_failed.load(Ordering::Acquire)
+    }
+
+    /// The first such failure.
+    pub(crate) fn take_failure(&self) -> Option<StoreError> {
+        let mut kept = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take()
     }
 
     /// How many changes the index holds: what a record of the journal notes, to [go back](ArtifactStore::rewind) to.

@@ -201,6 +201,24 @@ impl StoreError {
         }
     }
 
+    /// The same once more, where it is a failure of the disk or another owner's doing: it concerns the whole run.
+    pub(crate) fn of_all(&self) -> Option<StoreError> {
+        match self {
+            StoreError::Io { action, path, source } => {
+                let source = match source.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::new(source.kind(), source.to_string()),
+                };
+                Some(StoreError::io(action, path, source))
+            }
+            StoreError::OwnershipLost { path, by } => Some(StoreError::OwnershipLost {
+                path: path.clone(),
+                by: by.clone(),
+            }),
+            _ => None,
+        }
+    }
+
     /// The error as one word, for machines.
     pub fn code(&self) -> &'static str {
         match self {

@@ -111,7 +111,7 @@ impl FolderStore {
         let journal_of_full = journal.clone().filter(|_| options.durability == Durability::Full);
         Ok(FolderStore {
             member: journal_of_full.map(|journal| Member::join(&files, journal, &root, options.among_runs)),
-            stages: StageFolders::new(files.clone(), root),
+            stages: StageFolders::new(files.clone(), root).owned(ownership.clone()),
             files,
             ownership,
             journal,
@@ -185,7 +185,7 @@ impl FolderStore {
         }
         let store = FolderStore {
             member,
-            stages: StageFolders::new(files.clone(), root),
+            stages: StageFolders::new(files.clone(), root).owned(ownership.clone()),
             files,
             ownership,
             journal,
@@ -207,6 +207,12 @@ impl FolderStore {
     /// How many of the events behind a number follow from what the journal holds.
     pub(crate) fn caused_behind(&self, seq: u64) -> Result<u64, StoreError> {
         self.events.caused_behind(seq)
+    }
+
+    /// Does something by the names of files. That somebody else owns the run is the reason behind whatever fails.
+    fn as_owner<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.ownership.still_mine()?;
+        act().map_err(|error| self.ownership.still_mine().err().unwrap_or(error))
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
@@ -468,13 +474,11 @@ impl RunStore for FolderStore {
     }
 
     fn restarted(&self, restart: u32) -> Result<(), StoreError> {
-        self.ownership.still_mine()?;
-        self.stages.restarted(restart)
+        self.as_owner(|| self.stages.restarted(restart))
     }
 
     fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
-        self.ownership.still_mine()?;
-        self.stages.stage(place, visit)
+        self.as_owner(|| self.stages.stage(place, visit))
     }
 
     fn is_aside(&self, place: StagePlace<'_>, visit: u32) -> bool {
@@ -490,8 +494,7 @@ impl RunStore for FolderStore {
     }
 
     fn write(&self, place: StagePlace<'_>, file: StageFile, bytes: &[u8]) -> Result<(), StoreError> {
-        self.ownership.still_mine()?;
-        self.stages.write(place, file, bytes)
+        self.as_owner(|| self.stages.write(place, file, bytes))
     }
 
     fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
@@ -499,8 +502,7 @@ impl RunStore for FolderStore {
     }
 
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
-        self.ownership.still_mine()?;
-        self.stages.remove(place, file)
+        self.as_owner(|| self.stages.remove(place, file))
     }
 
     fn close(&self) -> Result<(), StoreError> {

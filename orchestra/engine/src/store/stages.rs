@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use orchestra_graph::is_identifier;
 
 use super::files::{Access, FileSystem, write_new};
-use super::owner::remove_if_there;
+use super::owner::{Ownership, remove_if_there};
 use super::{StageFile, StagePlace, StoreError};
 
 /// The longest node id that can be a folder on every file system, with room for what is put behind it.
@@ -24,6 +24,8 @@ const BRANCHES: &str = "branches";
 pub(super) struct StageFolders {
     files: Arc<dyn FileSystem>,
     root: PathBuf,
+    /// Whoever is not the owner any more moves nothing.
+    ownership: Option<Arc<Ownership>>,
     inner: Mutex<Inner>,
 }
 
@@ -51,8 +53,23 @@ impl StageFolders {
         StageFolders {
             files,
             root,
+            ownership: None,
             inner: Mutex::new(inner),
         }
+    }
+
+    /// The same, for as long as the run is this process's.
+    pub(super) fn owned(self, ownership: Arc<Ownership>) -> StageFolders {
+        StageFolders {
+            ownership: Some(ownership),
+            ..self
+        }
+    }
+
+    fn still_mine(&self) -> Result<(), StoreError> {
+        self.ownership
+            .as_ref()
+            .map_or(Ok(()), |ownership| ownership.still_mine())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -130,8 +147,14 @@ impl StageFolders {
 
     pub(super) fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool {
         // The visit before has a name among the visits as soon as this one has begun.
-        (visit == 1 || self.is_aside(place, visit - 1))
-            && self.present(place).join(StageFile::Status.name()).exists()
+        if visit > 1 && !self.is_aside(place, visit - 1) {
+            return false;
+        }
+        let path = self.present(place).join(StageFile::Status.name());
+        let read = self.files.open(&path, Access::Read);
+        let bytes = read.and_then(|file| file.read_from(0, MAX_READ));
+        // One that was not written to its end is none.
+        bytes.is_ok_and(|bytes| bytes.ends_with(b"\n}\n"))
     }
 
     pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
@@ -160,12 +183,17 @@ impl StageFolders {
                     source,
                     ..
                 }) if source.kind() == ErrorKind::AlreadyExists => {}
-                written => return written,
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    let _ = self.files.remove(&path);
+                    return Err(error);
+                }
             }
         }
         let draft = folder.join(format!(".{}.tmp", file.name()));
         remove_if_there(&*self.files, &draft)?;
         let replaced = write_new(&*self.files, &draft, bytes, false).and_then(|()| {
+            self.still_mine()?;
             let moved = self.files.rename(&draft, &path);
             moved.map_err(|error| StoreError::io("replace", &path, error))
         });
@@ -264,6 +292,7 @@ impl StageFolders {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.still_mine()?;
         let moved = self.files.rename(from, to);
         moved.map_err(|error| StoreError::io("move", from, error))
     }
