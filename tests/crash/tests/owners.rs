@@ -217,6 +217,7 @@ fn an_owner_that_froze_at_any_step_of_a_commit_writes_nothing_when_it_thaws() {
                 if report["ended"]["status"] == "success" || report["error"]["code"] == "run_over");
             if !is_over {
                 kill_process(pid(&frozen), Signal::KILL).unwrap();
+                frozen.wait().unwrap();
                 return Err(format!("it cannot be taken over: {exit:?}"));
             }
             before = contents(&job.folder());
