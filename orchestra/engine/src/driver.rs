@@ -163,7 +163,12 @@ impl Driver {
         self.run.close_artifacts();
         let ended = match (ended, &self.run.store) {
             (Ok(failure), Some(store)) => store.close().map(|()| failure),
-            (ended, _) => ended,
+            (Err(failure), Some(store)) => {
+                // What can be kept is kept, and others may own the run.
+                let _ = store.close();
+                Err(failure)
+            }
+            (ended, None) => ended,
         };
         while !self.run.sink.is_idle() {
             tokio::task::yield_now().await;
@@ -575,8 +580,11 @@ fn first_failure(
     ended: Result<Option<RunFailure>, StoreError>,
     run: &Run,
 ) -> Result<Option<RunFailure>, StoreError> {
-    match (ended, run.take_failure()) {
+    let ended = match (ended, run.take_failure()) {
         (Ok(_), Some(failure)) => Err(failure),
         (ended, _) => ended,
-    }
+    };
+    // That somebody else owns the run is the reason behind whatever failed.
+    let lost = || run.store.as_ref().and_then(|store| store.still_mine().err());
+    ended.map_err(|failure| lost().unwrap_or(failure))
 }

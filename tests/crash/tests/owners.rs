@@ -15,6 +15,7 @@ use orchestra_crash_tests::compare::remains;
 use orchestra_crash_tests::files::{Blow, Strike};
 use orchestra_crash_tests::harness::{Exit, Runner, in_parallel, place};
 use orchestra_crash_tests::job::{Begin, Graph, Job};
+use orchestra_crash_tests::shapes::shape;
 use orchestra_engine::RunFolder;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -189,11 +190,12 @@ fn a_frozen_owner_that_thaws_in_the_middle_of_a_stage_writes_nothing() {
     assert_eq!(remains(&job.folder(), true).unwrap(), expected[0]);
 }
 
-#[test]
-fn an_owner_that_froze_at_any_step_of_a_commit_writes_nothing_when_it_thaws() {
+/// Freezes the owner of a shape at every change, and lets it go on when the run was taken from it.
+fn frozen_at_every_step(name: &str) {
     let (place, runner) = (place(), runner());
-    let graph = || Graph::Shape("chain".to_owned());
-    let (expected, changes) = runner.whole(&Job::of(graph(), place.path().join("whole")), true);
+    let graph = || Graph::Shape(name.to_owned());
+    let in_order = shape(name).at_once == 1;
+    let (expected, changes) = runner.whole(&Job::of(graph(), place.path().join("whole")), in_order);
     let calls = AtomicU64::new(0);
     let frozen = in_parallel(place.path(), "frozen", |at, runs| {
         let job = Job {
@@ -246,13 +248,23 @@ fn an_owner_that_froze_at_any_step_of_a_commit_writes_nothing_when_it_thaws() {
             Exit::Said { code: 0, .. } if at + 4 > changes => {}
             other => return Err(format!("{other:?}")),
         }
-        match remains(&job.folder(), true)? == expected[0] {
+        match remains(&job.folder(), in_order)? == expected[0] {
             true => Ok(true),
             false => Err("the end differs".to_owned()),
         }
     });
     let calls = calls.into_inner();
-    println!("frozen at {frozen} of {changes} changes; {calls} calls were made for files of stages");
+    println!("{name}: frozen at {frozen} of {changes} changes; {calls} calls were made for files of stages");
     assert!(calls < changes / 10, "{calls} calls were made");
     assert!(frozen >= changes - 2, "only {frozen}");
+}
+
+#[test]
+fn an_owner_that_froze_at_any_step_of_a_commit_writes_nothing_when_it_thaws() {
+    frozen_at_every_step("chain");
+}
+
+#[test]
+fn who_takes_a_run_over_has_the_runs_within_it_too() {
+    frozen_at_every_step("children");
 }

@@ -11,7 +11,7 @@ use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage, format_duration, kind};
 
 use crate::engine::Settings;
-use crate::error::{Refusal, RunError};
+use crate::error::{Refusal, RunError, StartError};
 use crate::handle::RunHandle;
 use crate::id::{RunId, fingerprint};
 use crate::registry::Registry;
@@ -95,6 +95,8 @@ impl Child {
                 // The parent was asked; it holds its children.
                 resume.accept = true;
                 resume.may_be_over = true;
+                // Whoever took the parent over has its children too.
+                resume.take_over = true;
                 resume.await
             }
             folder => {
@@ -110,6 +112,9 @@ impl Child {
             }
         };
         started.map_err(|error| {
+            if let StartError::Store(failure) = &error {
+                parent.may_be_broken(failure);
+            }
             let reason = format!("the child pipeline cannot be started: {error}");
             Outcome::fail_terminal(reason).with_code("child_start")
         })
@@ -132,6 +137,9 @@ impl ChildRun {
     pub(crate) async fn ended(&mut self) -> Ended {
         let ended = (&mut self.ending).await;
         self.over = true;
+        if let (Err(RunError::Store { source, .. }), Some(parent)) = (&ended, self.parent.upgrade()) {
+            parent.may_be_broken(source);
+        }
         ended
     }
 
