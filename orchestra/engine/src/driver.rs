@@ -14,7 +14,7 @@ use orchestra_graph::format_duration;
 use serde_json::value::RawValue;
 
 use crate::attempt::{Attempt, Ended, ring};
-use crate::builtin::child::WAITS_FOR_HUMAN;
+use crate::builtin::child::{CHILD_STUCK, WAITS_FOR_HUMAN};
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
@@ -504,6 +504,10 @@ impl Driver {
             Some(WAITS_FOR_HUMAN) if outcome.failure_category == FailureCategory::Pipeline => {
                 let reason = outcome.failure_reason.unwrap_or_default();
                 self.pause(Event::Unanswerable { id, reason });
+            }
+            Some(CHILD_STUCK) if outcome.failure_category == FailureCategory::Pipeline => {
+                let reason = outcome.failure_reason.unwrap_or_default();
+                self.pause(Event::PauseRequested { reason });
             }
             _ => self.happened(Event::NodeFinished { id, outcome }),
         }

@@ -233,6 +233,14 @@ struct Read {
     epoch: u64,
 }
 
+impl Read {
+    /// Whether the run has ended, and nothing of that is left to be written.
+    fn is_over(&self) -> bool {
+        let ended = |kept: &Kept| kept.machine.is_finished();
+        self.end_told && self.records.is_empty() && self.base.as_ref().is_some_and(ended)
+    }
+}
+
 impl TakeUp {
     fn take_up(self, opened: Opened, origin: Origin) -> Result<Box<Driver>, StartError> {
         let mut read = read(opened)?;
@@ -243,6 +251,10 @@ impl TakeUp {
             pipeline, children, ..
         } = &read.manifest;
         let old = pinned(pipeline, children, &self.transforms);
+        // A run that is over has no use for another pipeline.
+        if let (true, Some(old)) = (read.is_over(), &old) {
+            return self.driver(old.clone(), &read, origin);
+        }
         let (true, Some(old)) = (self.accept, &old) else {
             let difference = old.map(|old| Difference::between(&old, &self.pipeline));
             return Err(StartError::Changed(Box::new(Changed {

@@ -29,6 +29,9 @@ const FOLDER: &str = "child";
 /// What a stage cannot end without, besides an outcome: the driver pauses the run then.
 pub(crate) const WAITS_FOR_HUMAN: &str = "waits_for_human";
 
+/// The same, for a child that cannot go on where it stopped.
+pub(crate) const CHILD_STUCK: &str = "child_stuck";
+
 /// How a child ended.
 pub(crate) type Ended = Result<RunResult, RunError>;
 
@@ -88,9 +91,11 @@ impl Child {
                 attempt => stage_dir.join(format!("{FOLDER}-{attempt}")),
             });
         }
+        let mut goes_on = false;
         let started = match folder {
             // What the child did before the run stopped is not done again.
             Some(folder) if stage.is_repeat() && RunFolder::is_one(&folder) => {
+                goes_on = true;
                 let mut resume = ResumeBuilder::new(settings, folder, child.pipeline, origin);
                 // The parent was asked; it holds its children.
                 resume.accept = true;
@@ -114,6 +119,12 @@ impl Child {
         started.map_err(|error| {
             if let StartError::Store(failure) = &error {
                 parent.may_be_broken(failure);
+            }
+            if goes_on {
+                // It did a part of its work: that the rest cannot be done here and now is no failure of it.
+                let mut outcome = Outcome::fail(format!("the child pipeline cannot go on: {error}"));
+                outcome.failure_category = FailureCategory::Pipeline;
+                return outcome.with_code(CHILD_STUCK);
             }
             let reason = format!("the child pipeline cannot be started: {error}");
             Outcome::fail_terminal(reason).with_code("child_start")
