@@ -267,6 +267,13 @@ impl TakeUp {
         let Some(keeping) = before.keeping.as_deref() else {
             return Ok(before);
         };
+        if !before.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
+            // It stands nowhere yet.
+            drop(before);
+            (read.manifest.pipeline, read.manifest.children) = pin(&self.pipeline);
+            read.store.manifest(&read.manifest)?;
+            return self.driver(self.pipeline.clone(), &read, origin);
+        }
         let mapping = Mapping::between(old, &self.pipeline);
         let machine = before.machine.saved();
         let machine = machine
@@ -287,6 +294,10 @@ impl TakeUp {
             .as_ref()
             .and_then(|taken_up| taken_up.ended.clone())
             .flatten();
+        before.run.write_later();
+        if let Some(failure) = before.run.take_failure() {
+            return Err(failure.into());
+        }
         read.events = before.run.sink.told();
         drop(before);
         let (pipeline, children) = pin(&self.pipeline);

@@ -9,9 +9,10 @@ use std::path::Path;
 
 use orchestra_crash_tests::compare::{differences, remains};
 use orchestra_crash_tests::files::{Blow, Strike};
-use orchestra_crash_tests::harness::{Exit, Runner, in_parallel, place};
+use orchestra_crash_tests::harness::{Attempt, Exit, Runner, in_parallel, place};
 use orchestra_crash_tests::job::{Begin, Graph, Job};
 use orchestra_crash_tests::log::{Log, Said};
+use orchestra_engine::RunFolder;
 use serde_json::Value;
 
 const FLOW: &str = r#"digraph flow {
@@ -536,6 +537,37 @@ fn a_process_that_is_killed_while_it_accepts_a_change_leaves_a_run_that_goes_on(
     });
     println!("{kills} kills");
     assert!(kills > 40, "only {kills}");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_in_a_changed_pipeline() {
+    let (place, runner) = (place(), Runner::new(env!("CARGO_BIN_EXE_orchestra-crash-runner")));
+    let edit = EDITS
+        .iter()
+        .find(|edit| edit.name == "The label of a stage ahead")
+        .unwrap();
+    let graph = edit.graph(true);
+    let (expected, changes) = runner.whole(&Job::of(graph, place.path().join("whole")), true);
+    let attempt = Attempt {
+        runner: &runner,
+        expected: &expected,
+        at_once: 1,
+        in_order: true,
+    };
+    let kills = in_parallel(place.path(), "killed", |at, runs| {
+        let job = Job {
+            strike: Some(Strike { at, blow: Blow::Half }),
+            ..Job::of(edit.graph(false), runs)
+        };
+        let killed = runner.run(&job) == Exit::Killed;
+        if killed && RunFolder::is_one(job.folder()) {
+            let next = edit.edited(&job, Begin::Accept);
+            attempt.ended(&next, &runner.run(&next))?;
+        }
+        Ok(killed)
+    });
+    println!("{kills} kills of {changes}");
+    assert!(kills > 30, "only {kills}");
 }
 
 #[test]
