@@ -152,13 +152,19 @@ impl Driver {
         drop(handlers);
         run.write_later();
         self.look_at_the_clock();
-        let ended = match ended {
+        let saved = match &ended {
             Ok(failure) => {
                 let status = RunStatus::of(failure.as_ref()).word();
-                self.checkpoint(status, failure.as_ref()).await.map(|()| failure)
+                self.checkpoint(status, failure.as_ref())
             }
+            Err(_) => Ok(None),
+        };
+        let saved = match saved {
+            Ok(Some(saved)) => saved.await,
+            Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
+        let ended = ended.and_then(|failure| saved.map(|()| failure));
         let ended = self.tell_end(ended);
         self.run.close_artifacts();
         let ended = match (ended, &self.run.store) {
@@ -236,7 +242,11 @@ impl Driver {
                         keeping.committed();
                     }
                 }
-                Pause::Checkpoint => self.checkpoint("running", None).await?,
+                Pause::Checkpoint => {
+                    if let Some(saved) = self.checkpoint("running", None)? {
+                        saved.await?;
+                    }
+                }
                 Pause::Turn => tokio::task::yield_now().await,
                 Pause::End(ended) => break ended,
             }

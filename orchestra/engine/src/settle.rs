@@ -165,14 +165,14 @@ impl Driver {
         self.stopping = true;
     }
 
-    /// Replaces the checkpoint. It waits in a box, so that a run that keeps nothing does not carry room for it.
-    pub(crate) async fn checkpoint(
+    /// Replaces the checkpoint, which is to be waited for. A run that keeps nothing carries no room for that.
+    pub(crate) fn checkpoint(
         &self,
         status: &'static str,
         failure: Option<&RunFailure>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Commit>, StoreError> {
         let (Some(store), Some(keeping)) = (&self.run.store, &self.keeping) else {
-            return Ok(());
+            return Ok(None);
         };
         // Nobody who goes on from here is told what came before.
         self.run.write_later();
@@ -192,7 +192,7 @@ impl Driver {
             failure,
         );
         let checkpoint = checkpoint.with_state(kept, position);
-        Box::pin(save(store.clone(), checkpoint)).await
+        Ok(Some(Box::pin(save(store.clone(), checkpoint))))
     }
 }
 
