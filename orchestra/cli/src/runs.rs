@@ -12,6 +12,12 @@ use crate::error::CliError;
 /// How long another process may hold the index of runs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long it may do so where the index is only asked for the name of a run.
+const LOOK_UP: Duration = Duration::from_secs(2);
+
+/// The run that began last.
+const LAST: &str = "last";
+
 /// The folder of run folders, and the program that deals with it.
 pub(crate) struct Runs {
     dir: PathBuf,
@@ -85,38 +91,43 @@ impl Runs {
         if !self.dir.is_dir() {
             return beside().unwrap_or_else(|| Err(self.none_yet(name)));
         }
-        // Folders tell as much as the index, which a process that hangs may hold.
-        if name == "last" {
-            let latest = self.index().and_then(|index| Ok(index.list(&RunFilter::all().limit(1))?));
-            let latest = match latest {
-                Ok(latest) => latest.into_iter().next().map(|run| run.folder),
-                Err(_) => self.latest()?,
-            };
-            return latest.ok_or_else(|| self.none_yet(name));
-        }
-        let all = RunFolder::list(&self.dir)?;
-        let mut begin = all.iter().filter(|folder| {
-            let known = folder.file_name().unwrap_or_default();
-            known.to_string_lossy().starts_with(name)
-        });
-        if let (Some(only), None) = (begin.next(), begin.next()) {
-            return absolute(only);
-        }
-        match self.index()?.run(name) {
-            Ok(run) => Ok(run.folder),
+        match self.look_up(name) {
+            Ok(Some(folder)) => Ok(folder),
+            Ok(None) => Err(self.none_yet(name)),
             Err(error @ SessionError::UnknownRun { .. }) => beside().unwrap_or_else(|| Err(error.into())),
-            Err(error) => Err(error.into()),
+            Err(error @ SessionError::AmbiguousRun { .. }) => Err(error.into()),
+            // The index is held or broken; the folders themselves are there.
+            Err(error) => self.look_through(name).ok_or_else(|| error.into()),
         }
     }
 
-    /// The folder of the run that began last.
-    fn latest(&self) -> Result<Option<PathBuf>, CliError> {
-        let runs = RunFolder::list(&self.dir)?.into_iter();
-        let began = runs.filter_map(|folder| {
-            let run = RunFolder::open(&folder).ok()?;
-            Some((run.manifest().started, folder))
-        });
-        Ok(began.max().map(|(_, folder)| folder))
+    /// The folder of the run that the index knows by a name; nothing where there is no last one.
+    fn look_up(&self, name: &str) -> Result<Option<PathBuf>, SessionError> {
+        let index = SessionIndex::open_patiently(&self.dir, LOOK_UP)?;
+        if name == LAST {
+            let latest = index.list(&RunFilter::all().limit(1))?;
+            return Ok(latest.into_iter().next().map(|run| run.folder));
+        }
+        Ok(Some(index.run(name)?.folder))
+    }
+
+    /// The same without the index, among the folders here.
+    fn look_through(&self, name: &str) -> Option<PathBuf> {
+        let folders = RunFolder::list(&self.dir).ok()?.into_iter();
+        let found = if name == LAST {
+            folders.max_by_key(|folder| {
+                let run = RunFolder::open(folder);
+                run.map(|run| run.manifest().started.as_millis()).unwrap_or(0)
+            })
+        } else {
+            let begins = |folder: &PathBuf| {
+                let own = folder.file_name().and_then(|own| own.to_str());
+                own.is_some_and(|own| own.starts_with(name))
+            };
+            let mut meant = folders.filter(begins);
+            meant.next().filter(|_| meant.next().is_none())
+        };
+        absolute(&found?).ok()
     }
 
     /// The index of the runs here.
@@ -150,7 +161,7 @@ impl Runs {
     fn none_yet(&self, name: &str) -> CliError {
         let dir = self.dir.display();
         let message = match name {
-            "last" => format!("there are no runs in `{dir}`"),
+            LAST => format!("there are no runs in `{dir}`"),
             _ => format!(
                 "there is no run `{}`: there are no runs in `{dir}`",
                 name.escape_debug()

@@ -355,12 +355,12 @@ fn a_run_is_taken_from_a_frozen_process_which_then_writes_nothing() {
     let mut run = place.start(&["run", "s.dot"]);
     run.until_stage("wait");
     waiter(&place);
+    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
     run.signal("STOP");
     place.write("go", "");
     place.call(&["resume", "last"]).exits(7);
     let taken = place.call(&["resume", "last", "--take-over"]).exits(0);
     assert_eq!(taken.stdout, "success: start -> once -> wait -> exit\n");
-    let folder = format!(".orchestra/runs/{}", place.runs().remove(0));
     let before = place.read(&format!("{folder}/events.jsonl"));
     run.signal("CONT");
     let thawed = run.end().exits(7);
@@ -490,6 +490,21 @@ fn a_broken_index_never_stops_a_run() {
     let run = place.call(&["run", "a.dot"]).exits(0);
     assert_eq!(run.stdout, "success: start -> first -> second -> exit\n");
     assert!(run.stderr.contains("warning[session_"), "{}", run.stderr);
+}
+
+#[test]
+fn runs_are_found_although_the_index_cannot_be_used() {
+    let place = asks();
+    place.call(&["run", "g.dot"]).exits(5);
+    let id = place.runs().remove(0);
+    std::fs::remove_file(place.path(".orchestra/runs/.sessions.sqlite")).unwrap();
+    std::fs::create_dir_all(place.path(".orchestra/runs/.sessions.sqlite/full")).unwrap();
+    for name in ["last", &id[..id.len() - 2]] {
+        place.call(&["checkpoints", name]).exits(0);
+    }
+    let listed = place.call(&["status"]).exits(1);
+    assert!(listed.stderr.contains("error[session_"), "{}", listed.stderr);
+    place.call(&["resume", "last", "--answer", "approve=Y"]).exits(0);
 }
 
 #[test]

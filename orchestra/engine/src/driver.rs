@@ -219,17 +219,17 @@ impl Driver {
         let mut pending = Pending::default();
         let ended = loop {
             match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
-                Pause::Wait => match {
+                Pause::Wait => {
                     run.wait_begins();
                     let woken = self.wait(run, &mut pending, &mut timer).await;
                     run.wait_ends();
-                    woken
-                } {
-                    Woken::Answer => {}
-                    Woken::Done(done, cancelled) => self.done(done, cancelled),
-                    Woken::Stop => self.cancelled(),
-                    Woken::TimeUp(limit) => self.pause(Event::TimeUp { limit }),
-                },
+                    match woken {
+                        Woken::Answer => {}
+                        Woken::Done(done, cancelled) => self.done(done, cancelled),
+                        Woken::Stop => self.cancelled(),
+                        Woken::TimeUp(limit) => self.pause(Event::TimeUp { limit }),
+                    }
+                }
                 Pause::Commit(commit) => {
                     commit.await?;
                     if let Some(keeping) = &mut self.keeping {

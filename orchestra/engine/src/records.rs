@@ -48,7 +48,7 @@ pub(crate) enum Entry {
         boot: Option<String>,
     },
     /// Something happened to the run.
-    Happened(Happened),
+    Happened(Box<Happened>),
     /// The pipeline was changed, and that was accepted (rule D6); this is what it was before.
     Changed {
         pipeline: Box<PinnedPipeline>,

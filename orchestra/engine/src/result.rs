@@ -7,7 +7,7 @@ use std::time::Duration;
 use orchestra_core::{Context, NodeOutcome, RunFailure, SharedPipeline, State, Usage};
 use orchestra_graph::NodeIndex;
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::Timestamp;
 use crate::event::{NodeName, millis};
@@ -136,10 +136,7 @@ impl RunResult {
             run_id,
             status,
             failure,
-            path: Path {
-                pipeline: pipeline.clone(),
-                nodes: main.path,
-            },
+            path: Path::new(pipeline.clone(), main.path),
             context: main.context,
             error_history: errors.collect(),
             failed_at: (status == RunStatus::Fail).then_some(ended),
@@ -220,25 +217,39 @@ impl Serialize for RunResult {
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Path {
-    pipeline: SharedPipeline,
-    nodes: Vec<NodeIndex>,
+pub struct Path(Nodes);
+
+/// A run may be long: its nodes are numbers where the pipeline is at hand, and names where they were read.
+#[derive(Clone)]
+enum Nodes {
+    Of(SharedPipeline, Vec<NodeIndex>),
+    Read(Vec<String>),
 }
 
 impl Path {
+    pub(crate) fn new(pipeline: SharedPipeline, nodes: Vec<NodeIndex>) -> Path {
+        Path(Nodes::Of(pipeline, nodes))
+    }
+
     /// The ids of the nodes.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        self.nodes.iter().map(|node| self.pipeline.stage(*node).id())
+        (0..self.len()).map(|at| match &self.0 {
+            Nodes::Of(pipeline, nodes) => pipeline.stage(nodes[at]).id(),
+            Nodes::Read(names) => names[at].as_str(),
+        })
     }
 
     /// How many nodes ended.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        match &self.0 {
+            Nodes::Of(_, nodes) => nodes.len(),
+            Nodes::Read(names) => names.len(),
+        }
     }
 
     /// Whether none did.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.len() == 0
     }
 
     /// The node that ended last.
@@ -295,6 +306,12 @@ impl PartialEq for Path {
 impl Serialize for Path {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Path {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Path, D::Error> {
+        Vec::deserialize(deserializer).map(|names| Path(Nodes::Read(names)))
     }
 }
 

@@ -110,13 +110,13 @@ impl StartBuilder {
         self
     }
 
-    /// Stops the run where it is when it takes longer; it can [go on](Engine::resume) with more time.
+    /// Stops the run where it is when it takes longer; it can [go on](crate::Engine::resume) with more time.
     pub fn max_time(mut self, limit: Duration) -> StartBuilder {
         self.limits.time = Some(limit);
         self
     }
 
-    /// Stops the run where it is when it has used as much; it can [go on](Engine::resume) with a larger budget.
+    /// Stops the run where it is when it has used as much; it can [go on](crate::Engine::resume) with a larger budget.
     pub fn budget(mut self, budget: Budget) -> StartBuilder {
         self.limits.budget = budget;
         self

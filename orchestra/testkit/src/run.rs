@@ -182,10 +182,12 @@ impl<N: ?Sized> SimulationRun<N> {
     /// ```
     ///
     /// # Panics
-    /// It succeeded, waits for a person, or failed otherwise; the message tells how it went.
+    /// It succeeded, waits for a person, or failed or stopped otherwise; the message tells how it went.
     #[track_caller]
     pub fn assert_failure(&self, code: &str) -> &SimulationRun<N> {
-        let failure = self.failure().filter(|_| self.status() == RunStatus::Fail);
+        let failure = self
+            .failure()
+            .filter(|failure| !matches!(failure, RunFailure::WaitsForHuman { .. }));
         let found = failure.map(RunFailure::code);
         assert!(
             found == Some(code),

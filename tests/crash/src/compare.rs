@@ -253,7 +253,7 @@ pub fn promises(log: &[Line], at_once: usize) -> Result<(), String> {
                 });
                 over.extend(key.map(|key| (run.as_str(), *key)));
             }
-            Said::Saved(_) | Said::Size(_) => {}
+            Said::Saved(_) => {}
         }
     }
     match repeats.iter().find(|(_, count)| **count > at_once) {

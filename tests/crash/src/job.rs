@@ -44,8 +44,6 @@ pub struct Job {
     pub tells: bool,
     /// Behind how many ends of stages it pauses; 0 for when standard input ends.
     pub pause_after: Option<u64>,
-    /// Behind how many ends of stages it tells how large it is.
-    pub watched: Vec<u64>,
 }
 
 /// A pipeline.
@@ -88,7 +86,6 @@ impl Job {
             strike: None,
             tells: false,
             pause_after: None,
-            watched: Vec::new(),
         }
     }
 
@@ -146,7 +143,6 @@ impl Job {
         let told = log.clone();
         let pausing: Arc<std::sync::OnceLock<Canceller>> = Arc::default();
         let (pauses, ends, after) = (pausing.clone(), AtomicU64::new(0), self.pause_after);
-        let watched = self.watched.clone();
         let engine = Engine::builder()
             .clock(FastClock::new())
             .files(files)
@@ -155,18 +151,9 @@ impl Job {
             .backend(Echo(log.clone()))
             .interviewer(interviewer())
             .on_event(move |event| {
-                let ended = matches!(event.kind, EventKind::StageCompleted { .. });
-                let stages = ends.fetch_add(u64::from(ended), Ordering::SeqCst) + u64::from(ended);
-                if !watched.is_empty() {
-                    // It would be the log that grows.
-                    if ended && watched.contains(&stages) {
-                        told.size(&event.run, stages);
-                    }
-                    return;
-                }
                 told.told(event);
-                if ended
-                    && Some(stages) == after
+                if matches!(event.kind, EventKind::StageCompleted { .. })
+                    && Some(ends.fetch_add(1, Ordering::SeqCst) + 1) == after
                     && let Some(canceller) = pauses.get()
                 {
                     canceller.pause("so far");

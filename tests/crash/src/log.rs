@@ -28,43 +28,6 @@ pub enum Said {
     Over(String),
     /// The engine told of a checkpoint.
     Saved(String),
-    /// How large the process is.
-    Size(Size),
-}
-
-/// How large a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Size {
-    /// Behind so many stages.
-    pub stages: u64,
-    /// The kilobytes of memory that are its own.
-    pub memory: u64,
-    /// How many files it has open.
-    pub files: u64,
-}
-
-impl Size {
-    /// That of this process.
-    ///
-    /// # Panics
-    /// The system does not say.
-    pub fn here(stages: u64) -> Size {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let own = |line: &&str| line.starts_with("VmRSS:");
-        let memory = status
-            .lines()
-            .find(own)
-            .unwrap()
-            .split_whitespace()
-            .nth(1)
-            .unwrap();
-        let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
-        Size {
-            stages,
-            memory: memory.parse().unwrap(),
-            files: files as u64,
-        }
-    }
 }
 
 /// Where it is written.
@@ -95,11 +58,6 @@ impl Log {
         text.push(b'\n');
         // In one write, so that a kill leaves whole lines.
         self.file.lock().unwrap().write_all(&text).unwrap();
-    }
-
-    /// How large this process is.
-    pub fn size(&self, run: &str, stages: u64) {
-        self.say(run, Said::Size(Size::here(stages)));
     }
 
     /// A stage begins.

@@ -216,22 +216,6 @@ const BULKY: Shape = Shape {
     at_once: 1,
 };
 
-/// A loop of a hundred thousand stages.
-const MARATHON: Shape = Shape {
-    name: "marathon",
-    text: r#"digraph marathon {
-        max_node_visits=1000000
-        node [type=act, mute=true]
-        start [type=start]
-        exit [type=exit]
-        start -> one -> two -> three
-        three -> one [condition="context.turns<99999"]
-        three -> exit [condition="context.turns>=99999"]
-    }"#,
-    children: &[],
-    at_once: 1,
-};
-
 /// The six shapes that are killed at each step.
 pub const SHAPES: [Shape; 6] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTART];
 
@@ -240,7 +224,7 @@ pub const SHAPES: [Shape; 6] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTA
 /// # Panics
 /// There is none.
 pub fn shape(name: &str) -> Shape {
-    let all = SHAPES.into_iter().chain([LONG, WAITING, BULKY, MARATHON]);
+    let all = SHAPES.into_iter().chain([LONG, WAITING, BULKY]);
     let mut found = all.filter(|shape| shape.name == name);
     found.next().unwrap_or_else(|| panic!("no shape `{name}`"))
 }

@@ -23,7 +23,7 @@ const ACT: KindSpec = KindSpec {
 /// Stages of kind `act`. Their attributes:
 ///
 /// `counts=KEY` adds one to a value, `failing=N` fails the first attempts of each visit, `lazy=N` lets others have their
-/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `bulk=N` gives so many bytes and writes no file, `mute=true` only counts `turns`, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
+/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `bulk=N` gives so many bytes and writes no file, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
 #[derive(Clone, Debug)]
 pub struct Act {
     log: Log,
@@ -37,10 +37,6 @@ impl Act {
     }
 
     async fn act(&self, stage: StageContext) -> Outcome {
-        if stage.attribute("mute").is_some() {
-            let turns = stage.context().get("turns").and_then(Value::as_u64).unwrap_or(0);
-            return Outcome::success().set("turns", turns + 1);
-        }
         self.log.began(&stage);
         for _ in 0..number(&stage, "lazy") {
             tokio::task::yield_now().await;

@@ -1,6 +1,6 @@
 //! Kill -9 at every step of every commit: nothing is lost, nothing that was over runs again, the end is the same.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::Path;
 

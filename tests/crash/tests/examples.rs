@@ -143,7 +143,7 @@ fn stopped_behind_each_stage(place: &Path, whole: &Job, name: &str) -> u64 {
         let left = remains(&first.folder, false)?;
         match left == expected {
             true => Ok(true),
-            false => Err(format!("{}", differences(&left, &expected).join("\n  "))),
+            false => Err(differences(&left, &expected).join("\n  ")),
         }
     })
 }

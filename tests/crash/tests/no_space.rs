@@ -1,6 +1,6 @@
 //! Disks that are full, read-only or broken: a typed error, an intact checkpoint, and a run that goes on to its right end.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! One owner a run: eight processes race for it, and one that was frozen when it was replaced writes nothing more.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -219,6 +219,7 @@ fn frozen_at_every_step(name: &str) {
                 if report["ended"]["status"] == "success" || report["error"]["code"] == "run_over");
             if !is_over {
                 kill_process(pid(&frozen), Signal::KILL).unwrap();
+                frozen.wait().unwrap();
                 return Err(format!("it cannot be taken over: {exit:?}"));
             }
             before = contents(&job.folder());

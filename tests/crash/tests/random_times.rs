@@ -2,7 +2,7 @@
 //!
 //! `ORCHESTRA_KILLS` says how often, and `ORCHESTRA_SEED` with which seed.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

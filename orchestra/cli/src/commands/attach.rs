@@ -202,7 +202,7 @@ impl Attached<'_> {
         };
         let path = self.run.checkpoint().ok().flatten();
         let path = path
-            .map(|checkpoint| checkpoint.completed_nodes)
+            .map(|checkpoint| checkpoint.completed_nodes.to_vec())
             .unwrap_or_default();
         if terminal.json {
             terminal.object(&json!({

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use orchestra_core::{Context, NodeOutcome, RunFailure, State, Status};
-use orchestra_graph::{NodeIndex, Pipeline};
+use orchestra_graph::{NodeIndex, SharedPipeline};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::line::Position;
 use super::{StoreError, sealed};
 use crate::clock::Timestamp;
+use crate::result::Path as Nodes;
 
 /// The form in which checkpoints are written.
 const SCHEMA: &str = "orchestra.checkpoint/1";
@@ -60,7 +61,7 @@ pub struct Checkpoint {
     /// The node that ended last; empty before the first.
     pub current_node: String,
     /// The nodes that ended, in order.
-    pub completed_nodes: Vec<String>,
+    pub completed_nodes: Nodes,
     /// How often each node was run again.
     pub node_retries: BTreeMap<String, u32>,
     /// How often each node was visited.
@@ -114,7 +115,7 @@ impl Checkpoint {
     pub(crate) fn of(
         run: &str,
         timestamp: Timestamp,
-        pipeline: &Pipeline,
+        pipeline: &SharedPipeline,
         state: &State,
         status: &'static str,
         failure: Option<&RunFailure>,
@@ -135,7 +136,7 @@ impl Checkpoint {
             status: status.to_owned(),
             failure: failure.cloned(),
             current_node: main.path.last().map_or_else(String::new, |node| id(node.at())),
-            completed_nodes: main.path.iter().map(|node| id(node.at())).collect(),
+            completed_nodes: Nodes::new(pipeline.clone(), main.path.clone()),
             node_retries: retries
                 .map(|(at, retries)| (id(*at as usize), *retries))
                 .collect(),

@@ -5,9 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+
 use super::commit::Member;
 use super::commit_log::{self, Whose};
-use super::files::{Access, FileSystem, of_level, write_new};
+use super::files::{Access, FileSystem, of_level};
 use super::journal::{self, Journal};
 use super::line::{Position, Scan};
 use super::lines::EventFile;
@@ -218,23 +220,25 @@ impl FolderStore {
     }
 
     /// Replaces a file so that it survives a loss of power: written, synced, moved, and the folder synced.
-    fn replace_durably(&self, name: &str, text: &[u8]) -> Result<(), StoreError> {
+    fn replace_durably(&self, name: &str, value: &impl Serialize) -> Result<u64, StoreError> {
         let root = self.stages.root();
         let path = root.join(name);
         let draft = draft(&path, self.ownership.epoch());
         remove_if_there(&*self.files, &draft)?;
-        let replaced = write_new(&*self.files, &draft, text, true).and_then(|()| {
+        let replaced = write_sealed(&*self.files, &draft, value).and_then(|length| {
             // Whoever takes the run over from here on removes the draft.
             self.ownership.still_mine()?;
             let moved = self.files.rename(&draft, &path);
-            moved.map_err(|error| StoreError::io("replace", &path, error))
+            moved.map_err(|error| StoreError::io("replace", &path, error))?;
+            Ok(length)
         });
-        if let Err(error) = replaced {
+        let length = replaced.map_err(|error| {
             let _ = self.files.remove(&draft);
             // That somebody else owns the run is the reason behind whatever failed.
-            return Err(self.ownership.still_mine().err().unwrap_or(error));
-        }
-        sync_folder(&*self.files, root)
+            self.ownership.still_mine().err().unwrap_or(error)
+        })?;
+        sync_folder(&*self.files, root)?;
+        Ok(length)
     }
 }
 
@@ -245,6 +249,20 @@ fn whose(root: &Path, manifest: &Manifest, epoch: u64) -> Whose {
         identity: manifest.identity(),
         epoch,
     }
+}
+
+/// Writes a new file that ends with its checksum, and waits for the disk.
+fn write_sealed(files: &dyn FileSystem, path: &Path, value: &impl Serialize) -> Result<u64, StoreError> {
+    let failed = |error| StoreError::io("write", path, error);
+    let file = files.open(path, Access::New).map_err(failed)?;
+    let mut offset = 0;
+    let length = sealed::seal(path, value, &mut |part| {
+        files.write_at(&file, part, offset).map_err(failed)?;
+        offset += part.len() as u64;
+        Ok(())
+    })?;
+    files.sync_all(&file).map_err(failed)?;
+    Ok(length)
 }
 
 fn absolute(folder: &Path) -> Result<PathBuf, StoreError> {
@@ -381,8 +399,7 @@ impl RunStore for FolderStore {
     }
 
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        let text = sealed::seal(&self.folder().join(MANIFEST), manifest)?;
-        self.replace_durably(MANIFEST, &text)?;
+        self.replace_durably(MANIFEST, manifest)?;
         if let Some(member) = &self.member {
             member.identify(whose(self.folder(), manifest, self.ownership.epoch()));
         }
@@ -448,11 +465,10 @@ impl RunStore for FolderStore {
         }
         // Events that tell of what came before it are not told again either.
         self.events.close()?;
-        let text = sealed::seal(&self.folder().join(CHECKPOINT), checkpoint)?;
-        self.replace_durably(CHECKPOINT, &text)?;
+        let size = self.replace_durably(CHECKPOINT, checkpoint)?;
         *self.latest() = Latest {
             offset: checkpoint.journal.offset,
-            size: text.len() as u64,
+            size,
         };
         Ok(())
     }

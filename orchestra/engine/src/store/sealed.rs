@@ -1,5 +1,6 @@
 //! JSON files that end with a checksum of themselves.
 
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -11,23 +12,77 @@ use super::line::hexadecimal;
 /// What the last line says before the checksum.
 const KEY: &str = "\"checksum\":";
 
-/// The text of an object, with a last line that holds the checksum of all that is before it.
-pub(super) fn seal(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|source| StoreError::Json {
+/// So much text is held at most: a state may be long.
+const CHUNK: usize = 64 << 10;
+
+/// Writes the text of an object part by part, with a last line that holds the checksum of all that is before it; gives
+/// its length.
+pub(super) fn seal(
+    path: &Path,
+    value: &impl Serialize,
+    sink: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+) -> Result<u64, StoreError> {
+    let mut out = Sealing {
+        text: Vec::new(),
+        sum: crc32fast::Hasher::new(),
+        length: 0,
+        sink,
+        failure: None,
+    };
+    let written = serde_json::to_writer_pretty(&mut out, value);
+    if let Some(failure) = out.failure.take() {
+        return Err(failure);
+    }
+    written.map_err(|source| StoreError::Json {
         path: path.to_owned(),
         source,
     })?;
     // An object ends with a line of its own.
-    text.truncate(text.len().saturating_sub(b"\n}".len()));
-    text.extend_from_slice(b",\n");
-    let last = last_line(&text);
-    text.extend_from_slice(last.as_bytes());
-    Ok(text)
+    out.text.truncate(out.text.len().saturating_sub(END.len()));
+    out.text.extend_from_slice(b",\n");
+    out.sum.update(&out.text);
+    let last = last_line(out.sum.finalize());
+    out.text.extend_from_slice(last.as_bytes());
+    (out.sink)(&out.text)?;
+    Ok(out.length + out.text.len() as u64)
 }
 
-fn last_line(before: &[u8]) -> String {
-    let sum = hexadecimal(crc32fast::hash(before));
-    format!("{KEY}\"crc32:{}\"}}\n", sum.escape_ascii())
+/// How a pretty object ends.
+const END: &[u8] = b"\n}";
+
+struct Sealing<'s> {
+    text: Vec<u8>,
+    sum: crc32fast::Hasher,
+    /// The bytes that are not held any more.
+    length: u64,
+    sink: &'s mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+    failure: Option<StoreError>,
+}
+
+impl io::Write for Sealing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        if self.text.len() >= CHUNK {
+            // The end may have to be taken back.
+            let end = self.text.len() - END.len();
+            self.sum.update(&self.text[..end]);
+            if let Err(failure) = (self.sink)(&self.text[..end]) {
+                self.failure = Some(failure);
+                return Err(io::ErrorKind::Other.into());
+            }
+            self.text.drain(..end);
+            self.length += end as u64;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn last_line(sum: u32) -> String {
+    format!("{KEY}\"crc32:{}\"}}\n", hexadecimal(sum).escape_ascii())
 }
 
 /// Reads an object that was sealed; `strict` refuses one that says no checksum.
@@ -54,7 +109,7 @@ pub(super) fn unseal<T: DeserializeOwned>(
         .map_or(0, |at| at + 1);
     let (before, last) = text.split_at(start);
     if strict || last.starts_with(KEY.as_bytes()) {
-        let expected = last_line(before);
+        let expected = last_line(crc32fast::hash(before));
         if last != expected.as_bytes() {
             let shown = last.get(..60).unwrap_or(last).escape_ascii();
             return Err(damaged(

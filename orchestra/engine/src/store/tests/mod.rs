@@ -63,7 +63,7 @@ pub(super) fn checkpoint(state: &str, journal: Position) -> Checkpoint {
         status: "running".to_owned(),
         failure: None,
         current_node: "write".to_owned(),
-        completed_nodes: vec!["start".to_owned(), "write".to_owned()],
+        completed_nodes: serde_json::from_str(r#"["start","write"]"#).unwrap(),
         node_retries: BTreeMap::new(),
         node_visits: BTreeMap::from([("write".to_owned(), 1)]),
         node_outcomes: BTreeMap::new(),
