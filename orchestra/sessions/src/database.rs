@@ -20,6 +20,8 @@ const APPLICATION: i64 = 0x4f72_6373;
 const LOOKED_THROUGH: u64 = 4 << 20;
 /// So often the database may be found damaged on the way to one answer.
 const MOST_DAMAGES: u32 = 5;
+/// How often the system may fail before it is believed.
+const MOST_FAILURES: u32 = 20;
 
 pub(crate) struct Database {
     place: Place,
@@ -157,7 +159,7 @@ impl Database {
     ) -> Result<T, SessionError> {
         let begun = Instant::now();
         let deadline = begun + self.patience;
-        let mut damages = 0;
+        let (mut damages, mut failures) = (0, 0);
         loop {
             let fault = match self.attempt(access, deadline, &mut work) {
                 Ok(value) => return Ok(value),
@@ -165,6 +167,12 @@ impl Database {
             };
             match fault {
                 Fault::Final(error) => return Err(error),
+                // A file that is replaced under an open connection shows itself so, too.
+                Fault::Sql(error) if is_io(&error) && failures < MOST_FAILURES => {
+                    failures += 1;
+                    self.open = None;
+                    thread::sleep(Duration::from_millis(5));
+                }
                 Fault::Sql(error) => return Err(self.failed(error)),
                 Fault::Busy if Instant::now() >= deadline => {
                     return Err(SessionError::Busy {
@@ -267,6 +275,10 @@ impl Database {
             source: source.into(),
         }
     }
+}
+
+fn is_io(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
 }
 
 impl Drop for Database {
