@@ -444,9 +444,9 @@ async fn a_changed_pipeline_is_refused_with_what_differs_and_accepted_by_name() 
         .unwrap();
     assert_eq!(result.path, ["start", "a", "b", "lint", "c", "exit"]);
     assert_eq!(result.context.text("graph.goal"), "better");
-    // From now on the changed one is that of the run.
+    // A run that is over has no use for another pipeline.
     let error = resume(CHAIN).await.unwrap_err();
-    assert_eq!(error.code(), "pipeline_changed");
+    assert_eq!(error.code(), "run_over");
 }
 
 #[tokio::test]
