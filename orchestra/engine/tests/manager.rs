@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use children_support::{engine, lines, with_child};
+use children_support::{engine, kept_in, lines, with_child};
 use orchestra_engine::{Engine, Outcome, RunResult, RunStatus, Script, StartError};
 use orchestra_graph::Pipeline;
 use serde_json::json;
@@ -72,7 +72,7 @@ async fn run(pipeline: Pipeline, acts: Acts) -> RunResult {
 #[tokio::test(start_paused = true)]
 async fn a_child_is_a_real_run_with_a_folder_and_events_of_its_own() {
     let place = tempfile::tempdir().unwrap();
-    let (engine, heard) = engine(Engine::builder().runs_dir(place.path()));
+    let (engine, heard) = engine(kept_in(place.path()));
     let start = engine.start_loaded(supervised("label=Watch", child()), builds_for(3));
     let result = start.run_id("one").await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
@@ -210,7 +210,7 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
             Outcome::success()
         }
     });
-    let (engine, told) = engine(Engine::builder().runs_dir(place.path()));
+    let (engine, told) = engine(kept_in(place.path()));
     let attributes = "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, \
         \"manager.steer_cooldown\"=20s, prompt=\"Look left.\", \
         \"manager.guard.intervene\"=\"stack.child.elapsed_ms >= 5000\"";
@@ -350,7 +350,7 @@ async fn a_cancelled_parent_leaves_no_process_of_its_childs_tools() {
 #[tokio::test(start_paused = true)]
 async fn each_visit_has_a_child_of_its_own() {
     let place = tempfile::tempdir().unwrap();
-    let (engine, heard) = engine(Engine::builder().runs_dir(place.path()));
+    let (engine, heard) = engine(kept_in(place.path()));
     let text = "digraph parent { stack.child_dotfile=\"child.dot\"; start -> watch; watch [shape=house]; watch -> again; again [type=act]
         again -> watch [condition=\"context.more=true\"]; again -> exit [condition=\"context.more=false\"] }";
     let acts = builds_for(3).gives(
@@ -382,7 +382,7 @@ async fn each_visit_has_a_child_of_its_own() {
 async fn the_seed_of_a_child_follows_from_that_of_its_parent() {
     let place = tempfile::tempdir().unwrap();
     let seed = |name: &'static str, seed: u64| {
-        let (engine, _) = engine(Engine::builder().runs_dir(place.path()));
+        let (engine, _) = engine(kept_in(place.path()));
         let manifest = place.path().join(name).join("watch/child/manifest.json");
         async move {
             let start = engine.start_loaded(supervised("label=Watch", child()), Acts::new());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use children_support::{engine, lines, with_child};
+use children_support::{engine, kept_in, lines, with_child};
 use orchestra_engine::{
     Answer, AnswerError, AutoApprove, Binding, Engine, EngineBuilder, Outcome, RunResult, RunStatus, Script,
     StartError,
@@ -118,7 +118,7 @@ async fn a_child_that_fails_is_a_failure_that_names_its_stage_and_keeps_its_outp
 #[tokio::test]
 async fn the_child_is_kept_in_the_folder_of_its_stage() {
     let place = tempfile::tempdir().unwrap();
-    let builder = Engine::builder().runs_dir(place.path());
+    let builder = kept_in(place.path());
     let (result, heard) = start(builder, parent("label=Part", child()), Acts::new()).await;
     assert!(result.is_success(), "{:?}", result.failure);
     let folder = place.path().join("one/part/child");
@@ -148,7 +148,7 @@ async fn each_attempt_has_a_run_of_its_own() {
             Outcome::success()
         })
     });
-    let builder = Engine::builder().runs_dir(place.path());
+    let builder = kept_in(place.path());
     let (result, _) = start(builder, parent("max_retries=1", child()), acts).await;
     assert!(result.is_success(), "{:?}", result.failure);
     let run = |folder: &str| {
@@ -171,7 +171,7 @@ async fn branches_run_children_of_their_own_side_by_side() {
         part [shape=folder, \"subpipeline.file\"=\"child.dot\", \"subpipeline.outputs\"=built]; part -> join; join [shape=tripleoctagon]; join -> exit
         left [type=act]; right [type=act] }";
     let began = tokio::time::Instant::now();
-    let builder = Engine::builder().runs_dir(place.path());
+    let builder = kept_in(place.path());
     let (result, _) = start(builder, with_child(pipeline(text), "part", child()), acts).await;
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(began.elapsed(), Duration::from_secs(10));

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orchestra_engine::{Clock, Engine, EngineBuilder, RunEvent, Sleep, Timestamp};
+use orchestra_engine::{Clock, Durability, Engine, EngineBuilder, RunEvent, Sleep, Timestamp};
 use orchestra_graph::table::Child;
 use orchestra_graph::{Pipeline, SharedPipeline};
 
@@ -64,4 +64,10 @@ pub(crate) fn lines(heard: &Heard, run: &str, short: impl Fn(&RunEvent) -> Strin
         .filter(|event| &*event.run == run)
         .map(short)
         .collect()
+}
+
+/// An engine that keeps its runs, and waits for no thread but its own: tokio's clock would go on meanwhile.
+pub(crate) fn kept_in(folder: &std::path::Path) -> EngineBuilder {
+    let builder = Engine::builder().runs_dir(folder);
+    builder.durability(Durability::Process)
 }
