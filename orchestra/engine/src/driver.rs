@@ -386,10 +386,12 @@ impl Driver {
         let stage = run.pipeline.stage(id.node);
         if let Some(files) = run.present_files() {
             let place = run.place(&id);
-            // The folder of a first attempt is made when somebody wants it.
+            // A folder is made when somebody wants it; one that is there holds what was before.
             if id.visit > 1 || id.attempt > 1 || self.repeats(&id) {
                 run.write_later();
-                files.stage(place.as_ref(), id.visit)?;
+                if files.has_folder(place.as_ref()) {
+                    files.stage(place.as_ref(), id.visit)?;
+                }
             }
             // A status that the attempt did not write itself would speak for it.
             files.remove(place.as_ref(), StageFile::Status)?;

@@ -210,24 +210,21 @@ impl Keeping {
         }
     }
 
-    /// The same, and how far the journal is.
+    /// All that the run needs to go on, in the form in which it is written, and how far the journal is.
     pub(crate) fn kept_here(
         &self,
         machine: &Machine,
         elapsed: Duration,
     ) -> Result<(Box<RawValue>, Position), StoreError> {
-        Ok((self.kept(machine, elapsed)?, self.store.position()))
-    }
-
-    /// All that the run needs to go on, in the form in which it is written.
-    pub(crate) fn kept(&self, machine: &Machine, elapsed: Duration) -> Result<Box<RawValue>, StoreError> {
         let kept = Kept {
             machine: machine.saved(),
             timers: self.timers.clone(),
             turns: self.turns.clone(),
             elapsed: nanos(elapsed),
         };
-        serde_json::value::to_raw_value(&kept).map_err(|source| self.unwritable("checkpoint.json", source))
+        let written = serde_json::value::to_raw_value(&kept);
+        let written = written.map_err(|source| self.unwritable("checkpoint.json", source))?;
+        Ok((written, self.store.position()))
     }
 }
 

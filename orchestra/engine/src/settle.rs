@@ -29,9 +29,12 @@ impl Driver {
             _ => None,
         };
         // Of what happens to a run that stops, only what it cost counts.
-        if self.kept.is_some() && !matches!(event, Event::Used { .. }) {
-            return;
-        }
+        let (event, usage) = match (event, usage) {
+            (event, usage) if self.kept.is_none() => (event, usage),
+            (Event::NodeFinished { id, .. }, Some(usage)) => (Event::Used { id, usage }, None),
+            (event @ Event::Used { .. }, usage) => (event, usage),
+            _ => return,
+        };
         // What a stage makes of a folder that cannot be written is no outcome of it.
         if self.run.is_broken() {
             return;

@@ -489,6 +489,10 @@ impl RunStore for FolderStore {
         self.stages.has_status(place, visit)
     }
 
+    fn has_folder(&self, place: StagePlace<'_>) -> bool {
+        self.stages.has_folder(place)
+    }
+
     fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
         self.stages.is_open(place, visit)
     }

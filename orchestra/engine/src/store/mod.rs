@@ -133,6 +133,9 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Whether a visit has left its outcome in the folder of the stage.
     fn has_status(&self, place: StagePlace<'_>, visit: u32) -> bool;
 
+    /// Whether a stage has a folder, of whatever visit.
+    fn has_folder(&self, place: StagePlace<'_>) -> bool;
+
     /// Whether the folder of a stage was opened for this visit.
     fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool;
 

@@ -157,6 +157,10 @@ impl StageFolders {
         bytes.is_ok_and(|bytes| bytes.ends_with(b"\n}\n"))
     }
 
+    pub(super) fn has_folder(&self, place: StagePlace<'_>) -> bool {
+        fs::symlink_metadata(self.present(place)).is_ok()
+    }
+
     pub(super) fn is_open(&self, place: StagePlace<'_>, visit: u32) -> bool {
         let path = self.present(place);
         let inner = self.lock();
