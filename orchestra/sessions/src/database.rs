@@ -356,6 +356,11 @@ fn open(path: &Path, patience: Duration) -> Result<Open, Fault> {
     if made_as != file_id(path).map_or(0, |(_, inode)| inode.cast_signed()) {
         return Err(Fault::Unfit("it was copied or moved here".into()));
     }
+    // SQLite takes a last page that is cut short for one that ends in zeros.
+    let page = number("page_size")?.unsigned_abs();
+    if page == 0 || !size.is_multiple_of(page) {
+        return Err(Fault::Unfit("its last page is cut short".into()));
+    }
     if size <= LOOKED_THROUGH {
         let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
         if verdict != "ok" {
@@ -396,7 +401,7 @@ fn made(connection: Connection, made_as: i64) -> Result<Connection, Fault> {
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
         {tables}
-        INSERT INTO origin (version, made_as, complete) VALUES ({version}, {made_as}, 0);
+        INSERT INTO origin (version, made_as, token, complete) VALUES ({version}, {made_as}, random(), 0);
         PRAGMA application_id = {APPLICATION};
         PRAGMA user_version = {version};
         COMMIT;"

@@ -29,12 +29,15 @@ pub(crate) enum Which<'w> {
     These(&'w BTreeSet<RunId>),
 }
 
+/// Which database it is: one that is made anew has another, though its file may have the same number.
+type Token = i64;
+
 /// What is to be caught up with.
 struct Plan {
     /// Runs, and how far their events reach at least.
     runs: Vec<(RunId, u64)>,
-    /// Whether all runs are in it because the database is not complete yet.
-    completes: bool,
+    /// The database that is not complete yet, for which all runs are in it.
+    completes: Option<Token>,
 }
 
 impl Store {
@@ -50,7 +53,7 @@ impl Store {
     pub(crate) fn catch_up(&mut self, which: Which<'_>) -> Result<(), SessionError> {
         loop {
             let Plan { mut runs, completes } = self.plan(which)?;
-            if runs.is_empty() && !completes {
+            if runs.is_empty() && completes.is_none() {
                 return Ok(());
             }
             let folders = &self.folders;
@@ -68,11 +71,8 @@ impl Store {
                 })?;
                 runs.drain(..done);
             }
-            if completes {
-                self.database.transaction(Access::Write, |connection| {
-                    connection.execute_batch("UPDATE origin SET complete = 1 WHERE complete = 0")?;
-                    Ok(())
-                })?;
+            if let Some(token) = completes {
+                self.complete(token)?;
             }
             // The database may have been made anew in between, by this process or another.
             if self.is_complete()? {
@@ -90,31 +90,42 @@ impl Store {
         loop {
             self.catch_up(which)?;
             let folders = &self.folders;
-            let answer = self.database.transaction(Access::Read, |connection| {
-                complete(connection)?
-                    .then(|| read(connection, folders))
-                    .transpose()
-            })?;
+            let answer =
+                self.database
+                    .transaction(Access::Read, |connection| match incomplete(connection)? {
+                        Some(_) => Ok(None),
+                        None => read(connection, folders).map(Some),
+                    })?;
             if let Some(answer) = answer {
                 return Ok(answer);
             }
         }
     }
 
+    /// Says of a database that all runs are in it, if it still is that one: what was planned for one that is gone may not be
+    /// in the one that took its place.
+    fn complete(&mut self, token: Token) -> Result<(), SessionError> {
+        self.database.transaction(Access::Write, |connection| {
+            connection.execute("UPDATE origin SET complete = 1 WHERE token = ?1", [token])?;
+            Ok(())
+        })
+    }
+
     fn is_complete(&mut self) -> Result<bool, SessionError> {
-        self.database.transaction(Access::Read, complete)
+        self.database
+            .transaction(Access::Read, |connection| Ok(incomplete(connection)?.is_none()))
     }
 
     fn plan(&mut self, which: Which<'_>) -> Result<Plan, SessionError> {
         let folders = &self.folders;
         self.database.transaction(Access::Read, |connection| {
-            let completes = !complete(connection)?;
+            let completes = incomplete(connection)?;
             let mut plan = Plan {
                 runs: Vec::new(),
                 completes,
             };
             match which {
-                Which::These(runs) if !completes => {
+                Which::These(runs) if completes.is_none() => {
                     for run in runs {
                         let known = tables::cursor(connection, run)?;
                         plan.look(
@@ -156,9 +167,11 @@ impl Plan {
     }
 }
 
-fn complete(connection: &Connection) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached("SELECT complete FROM origin")?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+/// The token of a database in which runs may be missing.
+fn incomplete(connection: &Connection) -> Result<Option<Token>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT complete, token FROM origin")?;
+    let (complete, token): (bool, Token) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok((!complete).then_some(token))
 }
 
 /// Takes in what one run's folder holds, up to a place in its events and as much as there is room for; gives whether it is
@@ -244,14 +257,34 @@ mod tests {
     use crate::query;
     use crate::rows::{RunFilter, SessionStatus};
 
+    const STARTED: &str = r#"{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00.042Z","run":"nightly","event":"PipelineStarted","name":"release","goal":""}"#;
+
+    fn write_run(folder: &Path) {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("manifest.json"), r#"{"name":"release"}"#).unwrap();
+        std::fs::write(folder.join("events.jsonl"), format!("{STARTED}\n")).unwrap();
+    }
+
+    #[test]
+    fn what_was_planned_for_a_database_does_not_complete_the_next_one() {
+        let place = tempfile::tempdir().unwrap();
+        write_run(&place.path().join("nightly"));
+        let mut store = Store::new(place.path(), Duration::from_secs(30)).unwrap();
+        let mut other = Store::new(place.path(), Duration::from_secs(30)).unwrap();
+        let plan = store.plan(Which::All).unwrap();
+        other.database.discard().unwrap();
+        store.complete(plan.completes.unwrap()).unwrap();
+        assert!(!other.is_complete().unwrap());
+        let all =
+            |connection: &Connection, folders: &Folders| query::list(connection, folders, &RunFilter::all());
+        assert_eq!(other.read(Which::All, all).unwrap().len(), 1);
+    }
+
     #[test]
     fn an_index_in_memory_tells_what_the_folders_hold() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("nightly");
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("manifest.json"), r#"{"name":"release"}"#).unwrap();
-        let line = r#"{"schema":"orchestra.event/1","seq":1,"time":"2026-11-21T15:30:00.042Z","run":"nightly","event":"PipelineStarted","name":"release","goal":""}"#;
-        std::fs::write(folder.join("events.jsonl"), format!("{line}\n")).unwrap();
+        write_run(&folder);
         let mut store = Store {
             folders: Folders::new(place.path().to_owned()),
             database: Database::in_memory(place.path()),
@@ -265,7 +298,7 @@ mod tests {
         let sessions = list();
         assert_eq!((sessions.len(), sessions[0].status), (1, SessionStatus::Running));
         let failed = r#"{"schema":"orchestra.event/1","seq":2,"time":"2026-11-21T15:30:00.043Z","run":"nightly","event":"PipelineFailed","error":"no","failure":null,"duration_ms":1}"#;
-        std::fs::write(folder.join("events.jsonl"), format!("{line}\n{failed}\n")).unwrap();
+        std::fs::write(folder.join("events.jsonl"), format!("{STARTED}\n{failed}\n")).unwrap();
         assert_eq!(list()[0].status, SessionStatus::Fail);
         // A rebuild drops what it knows, and nothing is left on the disk.
         store.database.discard().unwrap();

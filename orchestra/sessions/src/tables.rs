@@ -10,14 +10,14 @@ use crate::folders::{Cursor, Found};
 use crate::rows::{Session, SessionStatus, StageState};
 
 /// Raised whenever the tables or the fold change; a database of another version is made anew.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// By which version the database was made, and as which file.
 pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
 
 /// Times are milliseconds since 1970, durations microseconds. Rows of a run lie together, in the order of its events.
 pub(crate) const TABLES: &str = "
-CREATE TABLE origin (version INTEGER NOT NULL, made_as INTEGER NOT NULL, complete INTEGER NOT NULL);
+CREATE TABLE origin (version INTEGER NOT NULL, made_as INTEGER NOT NULL, token INTEGER NOT NULL, complete INTEGER NOT NULL);
 CREATE TABLE runs (
     run TEXT PRIMARY KEY, elsewhere INTEGER NOT NULL, name TEXT NOT NULL, goal TEXT NOT NULL, file TEXT NOT NULL,
     status TEXT NOT NULL, simulated INTEGER NOT NULL, started INTEGER, updated INTEGER, ended INTEGER,
