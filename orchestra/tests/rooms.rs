@@ -57,6 +57,32 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "orchestra-config",
+        &[
+            "minijinja",
+            "orchestra-graph",
+            "schemars",
+            "serde",
+            "serde-saphyr",
+            "serde_json",
+        ],
+    ),
+    (
+        "orchestra-agent",
+        &[
+            "orchestra-config",
+            "orchestra-engine",
+            "orchestra-graph",
+            "schemars",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+            "tokio-util",
+            "tracing",
+        ],
+    ),
+    (
         "orchestra-picture",
         &["ascii-dag", "dagre", "orchestra-graph", "thiserror"],
     ),
@@ -163,7 +189,7 @@ fn pure_rooms_touch_neither_files_nor_clock_nor_environment() {
         "std::thread",
         "std::net",
     ];
-    for room in ["graph", "core"] {
+    for room in ["graph", "core", "config"] {
         for file in sources(&root().join("orchestra").join(room).join("src")) {
             let text = std::fs::read_to_string(&file).unwrap();
             for word in forbidden {

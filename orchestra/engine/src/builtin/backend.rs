@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use orchestra_core::{FailureCategory, Outcome, Usage};
 
@@ -122,6 +123,10 @@ pub struct BackendError {
     pub message: String,
     /// Whether asking again may help.
     pub category: FailureCategory,
+    /// The failure as one word, for machines; the stage's `failure_code`.
+    pub code: Option<String>,
+    /// How long a server asks to be left alone (rule Y4).
+    pub retry_after: Option<Duration>,
     /// What caused it.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -133,6 +138,8 @@ impl BackendError {
         BackendError {
             message: message.into(),
             category: FailureCategory::Retryable,
+            code: None,
+            retry_after: None,
             source: None,
         }
     }
@@ -143,6 +150,20 @@ impl BackendError {
             category: FailureCategory::Terminal,
             ..BackendError::retryable(message)
         }
+    }
+
+    /// Sets the failure as one word, for machines.
+    #[must_use]
+    pub fn code(mut self, code: impl Into<String>) -> BackendError {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// Sets how long a server asks to be left alone.
+    #[must_use]
+    pub fn retry_after(mut self, delay: Duration) -> BackendError {
+        self.retry_after = Some(delay);
+        self
     }
 
     /// Adds what caused it.

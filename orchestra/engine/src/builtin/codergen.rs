@@ -111,6 +111,8 @@ pub(crate) async fn ask(
         Err(error) => {
             let mut outcome = Outcome::fail(chain(&error));
             outcome.failure_category = error.category;
+            outcome.failure_code = error.code;
+            outcome.retry_after = error.retry_after;
             CodergenAnswer::Outcome(outcome)
         }
     };
