@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::NodeIndex;
+use orchestra_graph::{EdgeIndex, NodeIndex};
 use serde_json::Value;
 
 use crate::block::Block;
@@ -305,6 +305,8 @@ pub(crate) struct At {
     pub(crate) visit: u32,
     pub(crate) attempt: u32,
     pub(crate) index: u64,
+    /// The edge by which the line came; `None` where a jump or a start brought it.
+    pub(crate) edge: Option<EdgeIndex>,
     /// How long is waited before the attempt, where the line waits.
     pub(crate) delay: Duration,
 }
@@ -350,6 +352,8 @@ pub struct Line {
     pub retries: BTreeMap<u32, u32>,
     /// How often each edge led back, in first-match routing.
     pub revisits: BTreeMap<u32, u32>,
+    /// What the stage that runs has noted for the case that it is repeated.
+    pub notes: Vec<Value>,
     pub(crate) at: At,
     /// What its stages set; kept for branches alone.
     pub(crate) updates: Option<BTreeMap<String, Value>>,
@@ -370,11 +374,13 @@ impl Line {
             errors: Vec::new(),
             retries: BTreeMap::new(),
             revisits: BTreeMap::new(),
+            notes: Vec::new(),
             at: At {
                 node: NodeIndex(0),
                 visit: 0,
                 attempt: 0,
                 index: 0,
+                edge: None,
                 delay: Duration::ZERO,
             },
             updates: None,
@@ -399,9 +405,15 @@ impl Line {
             errors: Vec::new(),
             retries: BTreeMap::new(),
             revisits: self.revisits.clone(),
+            notes: Vec::new(),
             at: self.at,
             updates: Some(BTreeMap::new()),
         }
+    }
+
+    /// The edge by which it came to the stage where it is; `None` where a jump or the start brought it there.
+    pub fn came_by(&self) -> Option<EdgeIndex> {
+        self.at.edge
     }
 
     /// The name of the effect that it waits for.
@@ -447,6 +459,8 @@ pub struct Totals {
     pub seed: u64,
     /// What all attempts used.
     pub usage: Usage,
+    /// What all attempts at a node used, for nodes that have a budget of their own.
+    pub spent: BTreeMap<u32, Usage>,
 }
 
 /// The state of a run.
