@@ -248,7 +248,7 @@ impl<'a> Step<'a> {
     /// Takes the outcome of an attempt: another one, or the way on.
     fn ended(&mut self, line: &mut Line, mut outcome: Outcome) -> Result<Move, Flow> {
         line.phase = Phase::Idle;
-        line.notes = Vec::new();
+        line.progress = None;
         let stage = self.pipeline.stage(line.at.node);
         let index = line.at.index;
         if matches!(outcome.status, Status::Fail | Status::Retry) {

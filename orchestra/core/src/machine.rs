@@ -191,13 +191,18 @@ impl Machine {
                 if has_budget(&self.pipeline, id.node) {
                     *self.state.totals.spent.entry(id.node.0).or_default() += usage;
                 }
-                return;
+                self.deliver(&id, effects, |_, line| {
+                    if matches!(line.phase, Phase::Running) {
+                        line.progress.get_or_insert_default().used += usage;
+                    }
+                    Flow::Wait
+                })
             }
             Event::Noted { id, note, checkpoint } => {
                 let observed = checkpoint.then(|| id.clone());
                 self.deliver(&id, effects, |step, line| {
                     if matches!(line.phase, Phase::Running) {
-                        line.notes.push(note);
+                        line.progress.get_or_insert_default().notes.push(note);
                         if let Some(id) = observed {
                             step.tell(|| Observation::StageNoted { id });
                         }
@@ -262,7 +267,7 @@ impl Machine {
     /// let id = machine.pending().pop().expect("it waits for a stage");
     /// machine.on(Event::Noted { id: id.clone(), note: "half done".into(), checkpoint: false }, &mut Vec::new());
     /// let [line] = &machine.lines_to(&id)[..] else { panic!("the main line waits") };
-    /// assert_eq!(line.notes, ["half done"]);
+    /// assert_eq!(line.notes(), ["half done"]);
     /// ```
     pub fn lines_to(&self, id: &EffectId) -> Vec<&Line> {
         let mut lines = vec![&self.state.main];

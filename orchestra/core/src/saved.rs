@@ -15,7 +15,7 @@ use crate::line::retry_count_key;
 use crate::outcome::Status;
 use crate::saved_block::SavedBlock;
 use crate::state::{
-    At, AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals,
+    At, AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, Progress, State, Totals,
 };
 use crate::usage::Usage;
 
@@ -106,6 +106,8 @@ pub(crate) struct SavedLine {
     pub(crate) revisits: Vec<(u32, u32)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    used: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
@@ -326,7 +328,8 @@ impl SavedLine {
                 .collect(),
             retries: pairs(&line.retries),
             revisits: pairs(&line.revisits),
-            notes: line.notes.clone(),
+            notes: line.notes().to_vec(),
+            used: line.used(),
             updates: line.updates.clone(),
         }
     }
@@ -427,7 +430,7 @@ impl SavedLine {
                 .collect::<Result<_, _>>()?,
             retries: self.retries.into_iter().collect(),
             revisits: self.revisits.into_iter().collect(),
-            notes: self.notes,
+            progress: None,
             at: At {
                 node: node(self.at.node)?,
                 visit: self.at.visit,
@@ -443,6 +446,12 @@ impl SavedLine {
             },
             updates: self.updates,
         };
+        if !self.notes.is_empty() || !self.used.is_empty() {
+            line.progress = Some(Box::new(Progress {
+                notes: self.notes,
+                used: self.used,
+            }));
+        }
         line.phase = match self.phase {
             SavedPhase::Idle => Phase::Idle,
             SavedPhase::Running => Phase::Running,

@@ -311,6 +311,13 @@ pub(crate) struct At {
     pub(crate) delay: Duration,
 }
 
+/// What an attempt has done before it ends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) notes: Vec<Value>,
+    pub(crate) used: Usage,
+}
+
 /// One line of a run: the main line, or a branch of a parallel block.
 ///
 /// ```
@@ -352,9 +359,9 @@ pub struct Line {
     pub retries: BTreeMap<u32, u32>,
     /// How often each edge led back, in first-match routing.
     pub revisits: BTreeMap<u32, u32>,
-    /// What the stage that runs has noted for the case that it is repeated.
-    pub notes: Vec<Value>,
     pub(crate) at: At,
+    /// What the attempt that runs has done so far; `None` where it told nothing.
+    pub(crate) progress: Option<Box<Progress>>,
     /// What its stages set; kept for branches alone.
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
@@ -374,7 +381,7 @@ impl Line {
             errors: Vec::new(),
             retries: BTreeMap::new(),
             revisits: BTreeMap::new(),
-            notes: Vec::new(),
+            progress: None,
             at: At {
                 node: NodeIndex(0),
                 visit: 0,
@@ -405,7 +412,7 @@ impl Line {
             errors: Vec::new(),
             retries: BTreeMap::new(),
             revisits: self.revisits.clone(),
-            notes: Vec::new(),
+            progress: None,
             at: self.at,
             updates: Some(BTreeMap::new()),
         }
@@ -414,6 +421,16 @@ impl Line {
     /// The edge by which it came to the stage where it is; `None` where a jump or the start brought it there.
     pub fn came_by(&self) -> Option<EdgeIndex> {
         self.at.edge
+    }
+
+    /// What the attempt that runs has noted for the case that it is repeated, in order.
+    pub fn notes(&self) -> &[Value] {
+        self.progress.as_ref().map_or(&[], |progress| &progress.notes)
+    }
+
+    /// What the attempt that runs has used, as far as it was told.
+    pub fn used(&self) -> Usage {
+        self.progress.as_ref().map_or(Usage::default(), |progress| progress.used)
     }
 
     /// The name of the effect that it waits for.

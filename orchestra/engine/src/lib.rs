@@ -21,6 +21,7 @@ mod handler;
 mod id;
 mod interview;
 mod keeping;
+mod ledger;
 mod needs;
 mod needs_text;
 mod offline;
@@ -31,6 +32,7 @@ mod questions;
 mod records;
 mod registry;
 mod replay;
+mod requests;
 mod resolve;
 mod result;
 mod resume;
@@ -42,6 +44,7 @@ mod stage;
 mod start;
 mod steering;
 mod store;
+mod surroundings;
 mod take_up;
 mod tell;
 
@@ -75,6 +78,7 @@ pub use interview::{
     Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer, ask_until_accepted,
 };
 #[doc(hidden)]
+pub use ledger::{OverBudget, Reservation};
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use offline::{OfflineError, PausedRun};
@@ -93,4 +97,5 @@ pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
     ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
+pub use surroundings::{Fidelity, PastStage, Surroundings, UnknownFidelity};
 pub use tokio_util::sync::CancellationToken;

@@ -15,8 +15,10 @@ use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
+use crate::ledger::Ledger;
 use crate::questions::Questions;
 use crate::registry::Registry;
+use crate::requests::Requests;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
 use crate::steering::ActiveStage;
@@ -31,6 +33,12 @@ pub(crate) struct Run {
     pub(crate) store: Option<Arc<dyn RunStore>>,
     pub(crate) stop: Stop,
     pub(crate) questions: Questions,
+    /// What its stages ask of the driver.
+    pub(crate) requests: Requests,
+    /// What it may use of models.
+    pub(crate) ledger: Ledger,
+    /// Whether a stage has yet to learn that the run was resumed (rule D7).
+    resumed: AtomicBool,
     /// For each node whether several branches may run it at once; nothing where none do.
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
@@ -187,6 +195,9 @@ impl Run {
         Run {
             shared: shared_nodes(&pipeline),
             questions: Questions::default(),
+            requests: Requests::default(),
+            ledger: Ledger::default(),
+            resumed: AtomicBool::new(false),
             pipeline,
             id,
             sink: Sink::new(settings.callbacks.clone(), events),
@@ -378,12 +389,33 @@ impl Run {
 
     /// Adds to what an attempt has used of models.
     pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
+        self.ledger.used(id.node, usage);
         let mut own = lock(&self.own);
         match own.usage.iter_mut().find(|(of, _)| of == id) {
             Some((_, sum)) => *sum += usage,
             None => own.usage.push((id.clone(), usage)),
         }
         self.has_usage.store(true, Ordering::Release);
+    }
+
+    /// Says that attempts may have used something before this process went on with the run.
+    pub(crate) fn used_before(&self) {
+        self.has_usage.store(true, Ordering::Release);
+    }
+
+    /// Whether any attempt used anything.
+    pub(crate) fn has_usage(&self) -> bool {
+        self.has_usage.load(Ordering::Acquire)
+    }
+
+    /// Says that the run was resumed.
+    pub(crate) fn is_resumed(&self) {
+        self.resumed.store(true, Ordering::Release);
+    }
+
+    /// Whether the run was resumed and nobody has asked since.
+    pub(crate) fn take_resumed(&self) -> bool {
+        self.resumed.swap(false, Ordering::AcqRel)
     }
 
     /// What an attempt that has ended used of models, once.

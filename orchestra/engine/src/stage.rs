@@ -8,6 +8,8 @@ use std::time::Duration;
 use orchestra_core::{Answer, Context, EffectId, Question, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
+use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{ArtifactError, ArtifactStore};
@@ -15,9 +17,12 @@ use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
+use crate::ledger::{OverBudget, Reservation};
+use crate::requests::Request;
 use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
 use crate::store::StoreError;
+use crate::surroundings::{Fidelity, Surroundings};
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
 ///
@@ -36,11 +41,19 @@ pub struct StageContext {
     context: Context,
     active: Option<Arc<ActiveStage>>,
     is_repeat: bool,
+    /// What the attempt noted before it was cut short.
+    notes: Option<Arc<[Value]>>,
 }
 
 impl StageContext {
     /// What a handler sees; `is_repeat` says whether the attempt was in flight when the run stopped.
-    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context, is_repeat: bool) -> StageContext {
+    pub(crate) fn new(
+        run: Arc<Run>,
+        id: EffectId,
+        context: Context,
+        is_repeat: bool,
+        notes: Option<Arc<[Value]>>,
+    ) -> StageContext {
         let active = run.activate(&id);
         if is_repeat {
             run.attempt_repeats(&id.name(&run.pipeline));
@@ -51,6 +64,7 @@ impl StageContext {
             context,
             active,
             is_repeat,
+            notes,
         }
     }
 
@@ -134,6 +148,64 @@ impl StageContext {
     /// run may have happened already; [`attempt_key`](StageContext::attempt_key) is the same as then.
     pub fn is_repeat(&self) -> bool {
         self.is_repeat
+    }
+    /// Keeps something for the case that this attempt is cut short and repeated: what a long stage has done so far. It
+    /// returns when the note is as durable as the outcome of a stage (rule D1), and never where the run stops first.
+    ///
+    /// What the attempt used until then is kept too.
+    pub async fn note(&self, note: impl Into<Value>) {
+        self.keep_note(note.into(), false).await;
+    }
+
+    /// As [`note`](StageContext::note); the run can also be replayed from here, by a checkpoint of its own.
+    pub async fn note_checkpoint(&self, note: impl Into<Value>) {
+        self.keep_note(note.into(), true).await;
+    }
+
+    async fn keep_note(&self, note: Value, checkpoint: bool) {
+        let (done, kept) = oneshot::channel();
+        let id = self.id.clone();
+        self.run.requests.send(Request::Note {
+            id,
+            note,
+            checkpoint,
+            done,
+        });
+        if kept.await.is_err() {
+            // The driver is gone, and this stage with it.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What the attempt noted before it was cut short; empty where it was not.
+    pub fn notes(&self) -> &[Value] {
+        self.notes.as_deref().unwrap_or_default()
+    }
+
+    /// Where in the run the stage is: what came before it, and how much of that its model may see (Attractor 5.4).
+    ///
+    /// The first stage that asks after a resume, and would see a whole conversation, is given `summary:high` instead
+    /// (rule D7).
+    pub async fn surroundings(&self) -> Surroundings {
+        let (done, told) = oneshot::channel();
+        let id = self.id.clone();
+        self.run.requests.send(Request::Look { id, done });
+        let mut around = told.await.unwrap_or_else(|_| Surroundings::unknown());
+        if around.fidelity == Fidelity::Full && self.run.take_resumed() {
+            around.fidelity = Fidelity::SummaryHigh;
+            around.degraded = true;
+        }
+        around
+    }
+
+    /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
+    /// so calls that are made only with a reservation never go beyond what the run may use.
+    ///
+    /// # Errors
+    /// The call might go beyond what the run, or the node by its own `max_tokens` and `max_cost`, may use. A backend
+    /// that gives the error back stops the run where it is, or fails the stage where it is the node's budget.
+    pub async fn reserve(&self, most: Usage) -> Result<Reservation, OverBudget> {
+        Reservation::of(&self.run, &self.id, most).await
     }
 
     /// The artifacts of the run, for data that is too large for its context (Attractor 5.5).
