@@ -39,6 +39,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-engine",
         &[
+            "aho-corasick",
+            "base64",
             "crc32fast",
             "futures-core",
             "futures-util",

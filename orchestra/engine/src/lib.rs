@@ -25,11 +25,13 @@ mod ledger;
 mod needs;
 mod needs_text;
 mod offline;
+mod output;
 mod pending;
 mod pinned;
 pub mod process;
 mod questions;
 mod records;
+mod redact;
 mod registry;
 mod replay;
 mod requests;
@@ -86,6 +88,8 @@ pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
     Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
+pub use output::{StageText, TextStream};
+pub use redact::{RedactedStream, Redactor};
 pub use registry::Registry;
 pub use replay::ReplayBuilder;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};

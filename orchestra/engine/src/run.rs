@@ -1,5 +1,6 @@
 //! What all parts of one run share.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -408,6 +409,14 @@ impl Run {
         self.has_usage.load(Ordering::Acquire)
     }
 
+    /// A text without secrets.
+    pub(crate) fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.settings.redactor {
+            Some(redactor) => redactor.text(text),
+            None => Cow::Borrowed(text),
+        }
+    }
+
     /// Says that the run was resumed.
     pub(crate) fn is_resumed(&self) {
         self.resumed.store(true, Ordering::Release);
@@ -487,6 +496,7 @@ impl Run {
             files: self.settings.files(),
             durability: self.settings.durability(),
             clock: self.settings.clock.clone(),
+            redactor: self.settings.redactor.clone(),
             ..Keeping::default()
         };
         let opened = match self.store.clone() {

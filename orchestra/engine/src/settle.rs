@@ -23,7 +23,10 @@ pub(crate) enum Settled {
 
 impl Driver {
     /// Takes note of what happened; the machine is told once that is durable.
-    pub(crate) fn happened(&mut self, event: Event) {
+    pub(crate) fn happened(&mut self, mut event: Event) {
+        if let Some(redactor) = &self.run.settings.redactor {
+            redactor.event(&mut event);
+        }
         let usage = match &event {
             Event::NodeFinished { id, .. } => self.run.take_usage(id),
             _ => None,

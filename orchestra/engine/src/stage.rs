@@ -18,6 +18,7 @@ use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
 use crate::ledger::{OverBudget, Reservation};
+use crate::output::TextStream;
 use crate::requests::Request;
 use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
@@ -130,6 +131,9 @@ impl StageContext {
         if question.node.is_empty() {
             self.node().id().clone_into(&mut question.node);
         }
+        if let Some(redactor) = &self.run.settings.redactor {
+            redactor.question(&mut question);
+        }
         ask_until_accepted(interviewer, &question).await
     }
 
@@ -198,6 +202,12 @@ impl StageContext {
         around
     }
 
+    /// Something that takes a text as it comes and tells it, without secrets, to those who want to see it now
+    /// ([`EngineBuilder::on_text`](crate::EngineBuilder::on_text)). It is kept nowhere.
+    pub fn text(&self) -> TextStream {
+        TextStream::of(&self.run, &self.id)
+    }
+
     /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
     /// so calls that are made only with a reservation never go beyond what the run may use.
     ///
@@ -255,7 +265,7 @@ impl StageContext {
 
     /// Tells those who follow the run, by an event.
     pub fn log(&self, message: impl Into<String>) {
-        let message = message.into();
+        let message = self.run.redacted(&message.into()).into_owned();
         let node = self.run.name(self.id.node);
         tracing::info!(node = %node, "{message}");
         if self.run.sink.wanted() {
@@ -278,7 +288,7 @@ impl StageContext {
                 node: self.run.name(self.id.node),
                 branch: self.branch(),
                 tool: tool.to_owned(),
-                error: error.map(str::to_owned),
+                error: error.map(|error| self.run.redacted(error).into_owned()),
                 duration,
             });
         }
