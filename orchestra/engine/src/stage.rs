@@ -1,5 +1,6 @@
 //! What a handler sees of its stage.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
 use crate::ledger::{OverBudget, Reservation};
 use crate::output::TextStream;
+use crate::redact::Redactor;
 use crate::requests::Request;
 use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
@@ -200,6 +202,16 @@ impl StageContext {
             around.degraded = true;
         }
         around
+    }
+
+    /// A text without the secrets that the engine [knows of](crate::EngineBuilder::secrets).
+    pub fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.run.redacted(text)
+    }
+
+    /// What takes secrets out; `None` where the engine knows of none.
+    pub fn redactor(&self) -> Option<&Redactor> {
+        self.run.settings.redactor.as_ref()
     }
 
     /// Something that takes a text as it comes and tells it, without secrets, to those who want to see it now

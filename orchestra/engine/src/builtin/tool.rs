@@ -51,6 +51,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
         .stdout_file(folder.join(StageFile::ToolOutput.name()))
         .stderr_file(folder.join(StageFile::ToolError.name()))
         .capture_limit(OUTPUT)
+        .redact(settings.redactor.clone())
         .timeout(timeout)
         .cancel(stage.cancellation());
     for name in settings
