@@ -204,7 +204,9 @@ impl Driver {
     /// Asks the machine for what is to be done first.
     fn open(&mut self) -> Result<(), StoreError> {
         let totals = &self.machine.state().totals;
-        self.run.ledger.open(self.limits.budget, totals);
+        if !self.limits.budget.is_empty() || !totals.usage.is_zero() {
+            self.run.long().ledger.open(self.limits.budget, totals);
+        }
         self.machine.observe(self.run.sink.wanted());
         // A run whose process ended before it wrote anything has yet to begin.
         if self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
@@ -287,7 +289,6 @@ impl Driver {
         tokio::select! {
             biased;
             () = run.questions.answered(), if open => Woken::Answer,
-            () = run.requests.sent(), if open => Woken::Answer,
             (done, cancelled) = poll_fn(|cx| pending.poll(cx)) => Woken::Done(done, cancelled),
             () = run.stop.wait(), if open => Woken::Stop,
             () = poll_fn(|cx| ring(timer, cx)), if open => Woken::TimeUp(self.limits.time.unwrap_or_default()),
@@ -438,7 +439,7 @@ impl Driver {
 
     /// Does what a stage wants, if one wants anything.
     fn heed_request(&mut self) -> bool {
-        match self.run.requests.take() {
+        match self.run.take_request() {
             None => false,
             Some(Request::Look { id, done }) => {
                 // The stage may be gone.
@@ -455,7 +456,7 @@ impl Driver {
                     let id = id.clone();
                     self.happened(Event::Used { id, usage });
                 }
-                self.run.requests.noting(id.clone(), done);
+                self.run.long().requests.noting(id.clone(), done);
                 self.happened(Event::Noted { id, note, checkpoint });
                 true
             }
@@ -584,7 +585,7 @@ impl Driver {
                     self.happened(Event::Used { id, usage });
                 }
                 let budget = self.limits.budget;
-                let used = self.run.ledger.spent();
+                let used = self.run.long().ledger.spent();
                 self.pause(Event::OverBudget { budget, used });
             }
             _ => self.happened(Event::NodeFinished { id, outcome }),

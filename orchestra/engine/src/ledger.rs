@@ -284,7 +284,7 @@ pub struct Reservation {
 
 impl Reservation {
     pub(crate) async fn of(run: &Arc<Run>, id: &EffectId, most: Usage) -> Result<Reservation, OverBudget> {
-        run.ledger.reserve(&run.pipeline, id.node, most).await?;
+        run.long().ledger.reserve(&run.pipeline, id.node, most).await?;
         Ok(Reservation {
             run: run.clone(),
             id: id.clone(),
@@ -305,7 +305,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.run.ledger.release(self.id.node, self.most);
+        self.run.long().ledger.release(self.id.node, self.most);
     }
 }
 

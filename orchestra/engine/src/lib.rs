@@ -101,5 +101,5 @@ pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
     ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
-pub use surroundings::{Fidelity, PastStage, Surroundings, UnknownFidelity};
+pub use surroundings::{Fidelity, PastStage, Surroundings, ToolTally, UnknownFidelity};
 pub use tokio_util::sync::CancellationToken;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orchestra_core::EffectId;
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::surroundings::Surroundings;
 
@@ -31,7 +31,6 @@ pub(crate) struct Requests {
     inner: Mutex<Inner>,
     /// Whether one is there, so that a run without any needs no look at the list.
     waiting: AtomicBool,
-    notify: Notify,
 }
 
 #[derive(Default)]
@@ -49,7 +48,6 @@ impl Requests {
     pub(crate) fn send(&self, request: Request) {
         self.lock().list.push_back(request);
         self.waiting.store(true, Ordering::Release);
-        self.notify.notify_one();
     }
 
     pub(crate) fn take(&self) -> Option<Request> {
@@ -60,13 +58,6 @@ impl Requests {
         let request = inner.list.pop_front();
         self.waiting.store(!inner.list.is_empty(), Ordering::Release);
         request
-    }
-
-    /// Returns when a request is there.
-    pub(crate) async fn sent(&self) {
-        while !self.waiting.load(Ordering::Acquire) {
-            self.notify.notified().await;
-        }
     }
 
     /// Remembers who waits for a note.

@@ -72,7 +72,7 @@ impl Driver {
         let noted = match &event {
             Event::Noted { id, .. } => Some(id.clone()),
             Event::NodeFinished { id, .. } if self.run.has_usage() => {
-                self.run.requests.forget(id);
+                self.run.long().requests.forget(id);
                 self.used = self.used_in_all(id);
                 None
             }
@@ -81,7 +81,7 @@ impl Driver {
         let spends = usage.is_some() || matches!(event, Event::Used { .. });
         self.machine.on(event, &mut self.effects);
         if let Some(id) = noted {
-            self.run.requests.noted(&id);
+            self.run.long().requests.noted(&id);
         }
         if spends {
             self.heed_budget();

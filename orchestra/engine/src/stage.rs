@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{ArtifactError, ArtifactStore};
+use crate::builtin::codergen::keep;
 use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
@@ -24,7 +25,7 @@ use crate::redact::Redactor;
 use crate::requests::Request;
 use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
-use crate::store::StoreError;
+use crate::store::{StageFile, StoreError};
 use crate::surroundings::{Fidelity, Surroundings};
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
@@ -171,7 +172,7 @@ impl StageContext {
     async fn keep_note(&self, note: Value, checkpoint: bool) {
         let (done, kept) = oneshot::channel();
         let id = self.id.clone();
-        self.run.requests.send(Request::Note {
+        self.run.request(Request::Note {
             id,
             note,
             checkpoint,
@@ -195,13 +196,44 @@ impl StageContext {
     pub async fn surroundings(&self) -> Surroundings {
         let (done, told) = oneshot::channel();
         let id = self.id.clone();
-        self.run.requests.send(Request::Look { id, done });
+        self.run.request(Request::Look { id, done });
         let mut around = told.await.unwrap_or_else(|_| Surroundings::unknown());
+        around.tools = self.run.tool_calls();
         if around.fidelity == Fidelity::Full && self.run.take_resumed() {
             around.fidelity = Fidelity::SummaryHigh;
             around.degraded = true;
         }
         around
+    }
+
+    /// Replaces what `prompt.md` of the stage says by what the model was really told.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; the run ends as soon as the stage does.
+    pub fn keep_prompt(&self, text: &str) -> Result<(), StoreError> {
+        self.keep(StageFile::Prompt, text)
+    }
+
+    /// Writes `response.md` of the stage; for those that give an outcome and no text.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; the run ends as soon as the stage does.
+    pub fn keep_response(&self, text: &str) -> Result<(), StoreError> {
+        self.keep(StageFile::Response, text)
+    }
+
+    fn keep(&self, file: StageFile, text: &str) -> Result<(), StoreError> {
+        let kept = keep(self, file, text);
+        if let Err(failure) = &kept {
+            self.run.may_be_broken(failure);
+        }
+        kept
+    }
+
+    /// Something that all stages of the run share, made when the first one asks; it goes when the run ends, and is not
+    /// there after a resume.
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.run.shared_data()
     }
 
     /// A text without the secrets that the engine [knows of](crate::EngineBuilder::secrets).
@@ -295,6 +327,7 @@ impl StageContext {
 
     /// Tells those who follow the run that a tool which the stage called has ended, and why it failed, if it did.
     pub fn record_tool_call(&self, tool: &str, duration: Duration, error: Option<&str>) {
+        self.run.count_tool_call(self.id.node, tool, error.is_some());
         if self.run.sink.wanted() {
             self.run.emit(EventKind::ToolCallCompleted {
                 node: self.run.name(self.id.node),

@@ -118,6 +118,42 @@ pub struct PastStage {
     pub notes: Option<String>,
 }
 
+/// How often the stages of a node called a tool.
+///
+/// ```
+/// use orchestra_engine::{CodergenBackend, CodergenReply, CodergenRequest, BackendError, Engine};
+/// # use orchestra_graph::{Source, load};
+/// struct Look;
+/// impl CodergenBackend for Look {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         let stage = request.stage;
+///         stage.record_tool_call("grep", std::time::Duration::ZERO, Some("no match"));
+///         let tools = stage.surroundings().await.tools;
+///         Ok(format!("{}: {} of {} failed", tools[0].tool, tools[0].failures, tools[0].calls).into())
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> find -> exit; find [prompt=a] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().backend(Look).build()?;
+/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert_eq!(result.context.text("last_response"), "grep: 1 of 1 failed");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolTally {
+    /// The node.
+    pub node: String,
+    /// The tool.
+    pub tool: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it failed.
+    pub failures: u64,
+}
+
 /// Where in its run a stage is; see [`StageContext::surroundings`](crate::StageContext::surroundings).
 ///
 /// ```
@@ -156,6 +192,8 @@ pub struct Surroundings {
     pub stages: Vec<PastStage>,
     /// How many stages ended, those that are not told included.
     pub stages_in_all: usize,
+    /// The tools that stages called since this process has the run, by node and tool.
+    pub tools: Vec<ToolTally>,
     /// The attempts that failed, as `node: reason`; of very many the last ones.
     pub failures: Vec<String>,
 }
@@ -169,6 +207,7 @@ impl Surroundings {
             thread: String::new(),
             stages: Vec::new(),
             stages_in_all: 0,
+            tools: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -205,6 +244,7 @@ impl Surroundings {
             thread: thread(pipeline, stage, came_by, previous),
             stages,
             stages_in_all: path.len(),
+            tools: Vec::new(),
             failures: failures.into_iter().skip(cut).collect(),
         }
     }

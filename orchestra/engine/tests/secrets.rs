@@ -126,5 +126,8 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
     );
     assert!(no_file_tells(&folder) > 10);
     let output = std::fs::read_to_string(folder.join("tool/tool_output.txt")).unwrap();
-    assert!(output.starts_with("[redacted] [redacted]\n[redacted]"), "{output}");
+    assert!(
+        output.starts_with("[redacted] [redacted]\n[redacted]"),
+        "{output}"
+    );
 }
