@@ -346,7 +346,9 @@ impl<'r> Resolver<'r> {
             })
             .or_else(smart);
         let (Some(mut chosen), Some(provider)) = (chosen, provider) else {
-            if let Some(provider) = provider.filter(|_| kind.needs_model()) {
+            // Of a provider that there is not, nothing more is to be said.
+            let known = |name: &str| self.project.configuration.provider_kind(name).is_some();
+            if let Some(provider) = provider.filter(|named| kind.needs_model() && known(&named.value)) {
                 let message = format!(
                     "nothing says which model of `{}` does `{}`",
                     provider.value,

@@ -17,6 +17,7 @@ mod resolved;
 mod scan;
 mod settings;
 mod stage;
+mod table;
 mod template;
 mod tree;
 

@@ -133,7 +133,7 @@ impl TaskTemplate {
     }
 
     fn located(&self, error: &Error) -> TemplateError {
-        let (range, message) = (range_of(error, &self.text), words_of(error, &self.text));
+        let (range, message) = (range_of(error, &self.text), words_of(error));
         let at = self.position(range.start);
         TemplateError {
             message,
@@ -228,10 +228,13 @@ impl Variables {
     fn help(&self, path: &str) -> String {
         match did_you_mean(path, self.keys.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!(
-                "declare it: `inputs: [{path}]` for the pipeline in the configuration, `inputs=\"{path}\"` on the graph, \
+            None => {
+                let path = path.split('.').next().unwrap_or_default();
+                format!(
+                    "declare it: `inputs: [{path}]` for the pipeline in the configuration, `inputs=\"{path}\"` on the graph, \
                  or `output_keys` on the node whose answer holds it"
-            ),
+                )
+            }
         }
     }
 }
@@ -254,7 +257,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
         Err(error) => {
             return vec![TemplateFault {
                 code: "template_syntax",
-                message: words_of(&error, text),
+                message: words_of(&error),
                 range: range_of(&error, text),
                 help: "templates are written as for Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
                     .to_owned(),
@@ -423,7 +426,7 @@ fn environment<'s>() -> Environment<'s> {
 }
 
 /// What an error says, without its place.
-fn words_of(error: &Error, text: &str) -> String {
+fn words_of(error: &Error) -> String {
     match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => "the template takes too many steps".to_owned(),
         (ErrorKind::WriteFailure, _) => format!("the text grows longer than {MAX_RENDERED} bytes"),
