@@ -3,3 +3,32 @@
 //!
 //! Everything here is pure: files come through a reader that is passed in. The macro, the command line and the agents
 //! all call this crate, so a configuration means the same to each of them.
+
+mod built_in;
+mod check;
+mod choose;
+mod decode;
+mod files;
+mod layers;
+mod located;
+mod reports;
+mod resolve;
+mod resolved;
+mod scan;
+mod settings;
+mod stage;
+mod table;
+mod template;
+mod tree;
+
+pub use files::{FileUse, Sources};
+pub use layers::{LayerKind, LayerUse};
+pub use located::Located;
+pub use resolve::{Project, ResolveOptions};
+pub use resolved::{Chosen, Reason, Resolution, ResolvedStage};
+pub use settings::{
+    Agent, BUILT_IN_TOOLS, Backend, BackendKind, CommandTool, Configuration, Effort, Mode, Names,
+    OutputFormat, Parameter, ParameterType, PipelineSettings, Price, PromptInput, Provider, ProviderKind,
+    Providers, Repository, Timespan, Workspace, tool_name,
+};
+pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};
