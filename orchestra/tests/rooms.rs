@@ -70,10 +70,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-agent",
         &[
+            "bpe-openai",
+            "httpdate",
             "orchestra-config",
             "orchestra-engine",
             "orchestra-graph",
+            "reqwest",
+            "rustls",
             "schemars",
+            "secrecy",
             "serde",
             "serde_json",
             "thiserror",
