@@ -10,6 +10,9 @@ const RESULT: usize = 200;
 /// How many characters of an old answer stay.
 const ANSWER: usize = 1_000;
 
+/// What stands in the place of exchanges that were left out.
+const LEFT_OUT: &str = "[Earlier parts of this conversation are left out here.]";
+
 /// Makes a conversation shorter where it has more tokens than this: results of old tool calls first, then old answers,
 /// then whole exchanges behind the first message, whose place a line takes that says so. The last messages stay.
 pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
@@ -19,8 +22,8 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
         return;
     }
     let old = messages.len().saturating_sub(KEPT);
-    for at in 1..old {
-        if let Message::Tools { results } = &mut messages[at] {
+    for message in messages.iter_mut().take(old).skip(1) {
+        if let Message::Tools { results } = message {
             for result in results {
                 shorten(&mut result.content, RESULT);
             }
@@ -29,25 +32,28 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
     if size(messages) <= limit {
         return;
     }
-    for at in 1..old {
-        if let Message::Assistant { text, .. } = &mut messages[at] {
+    for message in messages.iter_mut().take(old).skip(1) {
+        if let Message::Assistant { text, .. } = message {
             shorten(text, ANSWER);
         }
     }
     // Calls and their results go together, so only what a user said begins what stays.
     let mut dropped = 0;
     while size(messages) > limit {
-        let next = (2..messages.len().saturating_sub(1))
-            .find(|at| matches!(messages[*at], Message::User { .. }) && *at > 1);
+        let behind = messages.iter().enumerate().skip(2);
+        let last = messages.len().saturating_sub(1);
+        let next = behind
+            .filter(|(at, message)| *at < last && matches!(message, Message::User { .. }))
+            .map(|(at, _)| at)
+            .next();
         let Some(next) = next else { break };
         dropped += next - 1;
         messages.drain(1..next);
     }
-    if dropped > 0 {
-        let told = format!("[{dropped} earlier messages of this conversation are left out here]");
-        if let Some(Message::User { text }) = messages.first_mut() {
+    if let (Some(Message::User { text }), true) = (messages.first_mut(), dropped > 0) {
+        if !text.ends_with(LEFT_OUT) {
             text.push_str("\n\n");
-            text.push_str(&told);
+            text.push_str(LEFT_OUT);
         }
     }
 }
@@ -58,9 +64,7 @@ pub(crate) fn tokens_of(message: &Message) -> u64 {
     const FRAME: u64 = 4;
     let content = match message {
         Message::User { text } => count_tokens(text),
-        Message::Assistant {
-            text, tool_calls, ..
-        } => {
+        Message::Assistant { text, tool_calls, .. } => {
             let calls = tool_calls.iter().map(|call| {
                 let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
                 FRAME + count_tokens(&call.name) + count_tokens(&arguments)

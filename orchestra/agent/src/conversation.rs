@@ -339,7 +339,11 @@ impl Conversation {
     fn ended_its_turn(&mut self) {
         if self.rules.interactive {
             self.next = Next::AskPerson;
-        } else if self.rules.reports && self.rules.reminds && !self.reminded && self.turns < self.rules.max_turns {
+        } else if self.rules.reports
+            && self.rules.reminds
+            && !self.reminded
+            && self.turns < self.rules.max_turns
+        {
             self.reminded = true;
             self.messages.push(Message::user(report::REMINDER));
             self.ask();
@@ -353,8 +357,9 @@ impl Conversation {
         if self.cuts > MOST_CUTS || self.turns >= self.rules.max_turns {
             return self.end(Ended::Cut);
         }
-        self.messages
-            .push(Message::user("Your answer was cut off because it was too long. Go on from where it ends."));
+        self.messages.push(Message::user(
+            "Your answer was cut off because it was too long. Go on from where it ends.",
+        ));
         self.ask();
     }
 
@@ -370,7 +375,12 @@ impl Conversation {
 
     /// Puts the results of the last answer in the order of its calls.
     fn put_in_order(&mut self) {
-        let [.., Message::Assistant { tool_calls, .. }, Message::Tools { results }] = &mut self.messages[..] else {
+        let [
+            ..,
+            Message::Assistant { tool_calls, .. },
+            Message::Tools { results },
+        ] = &mut self.messages[..]
+        else {
             return;
         };
         let place = |id: &str| tool_calls.iter().position(|call| call.id == id);
@@ -437,10 +447,12 @@ fn refusal(call: &ToolCall, content: String) -> ToolResult {
 fn in_order(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
     calls
         .iter()
-        .map(|call| match results.iter().position(|result| result.id == call.id) {
-            Some(place) => results.swap_remove(place),
-            None => refusal(call, "The call has no result.".to_owned()),
-        })
+        .map(
+            |call| match results.iter().position(|result| result.id == call.id) {
+                Some(place) => results.swap_remove(place),
+                None => refusal(call, "The call has no result.".to_owned()),
+            },
+        )
         .collect()
 }
 

@@ -1,17 +1,28 @@
 //! Agents: the backends that run model stages, with the models, tools and conversations behind them.
 
+mod compaction;
+mod conversation;
 mod hooks;
 mod model;
+mod prices;
+mod providers;
+mod report;
 #[doc(hidden)]
 pub mod support;
+mod tokens;
 mod tool;
 mod tools;
 
+pub use conversation::{Conversation, ConversationRules, End, Ended, Happened, Next};
 pub use hooks::ToolHooks;
 pub use model::{
     Arguments, Message, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,
     ReasoningEffort, StopReason, TokenUsage, ToolCall, ToolResult,
 };
+pub use prices::{LongContext, Price, PriceTable, Rates};
+pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderKind, ProviderSettings};
+pub use report::Report;
+pub use tokens::{count_tokens, input_token_bound};
 pub use tool::{
     Tool, ToolContext, ToolError, ToolFuture, ToolNames, ToolOutput, ToolRegistry, ToolSet, ToolSpec,
 };

@@ -13,9 +13,16 @@ use crate::tool::ToolSpec;
 pub(crate) const NAME: &str = "report_outcome";
 
 /// What a model is told that ends without a report.
-pub(crate) const REMINDER: &str = "The stage is not over before you report its outcome: call the tool `report_outcome`.";
+pub(crate) const REMINDER: &str =
+    "The stage is not over before you report its outcome: call the tool `report_outcome`.";
 
-const FIELDS: &[&str] = &["status", "notes", "preferred_label", "failure_reason", "context_updates"];
+const FIELDS: &[&str] = &[
+    "status",
+    "notes",
+    "preferred_label",
+    "failure_reason",
+    "context_updates",
+];
 
 /// What a model reports of its stage: what [`Outcome`] holds (Attractor 5.2).
 ///
@@ -55,7 +62,10 @@ impl Report {
         if let Some(unknown) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
             let near = did_you_mean(unknown, FIELDS.iter().copied());
             let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
-            return Err(format!("There is no field `{unknown}`.{near} The fields are: {}.", FIELDS.join(", ")));
+            return Err(format!(
+                "There is no field `{unknown}`.{near} The fields are: {}.",
+                FIELDS.join(", ")
+            ));
         }
         let text = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -63,9 +73,11 @@ impl Report {
             Some(other) => Err(format!("`{name}` must be a text, and is `{other}`.")),
         };
         let Some(word) = text("status")? else {
-            return Err("`status` is missing: it says how the stage ended, such as `success` or `fail`.".to_owned());
+            return Err(
+                "`status` is missing: it says how the stage ended, such as `success` or `fail`.".to_owned(),
+            );
         };
-        let status = Status::of_word(&word);
+        let status = Status::of(&word);
         Ok(Report {
             notes: text("notes")?,
             preferred_label: text("preferred_label")?,
@@ -161,8 +173,9 @@ impl Reportable {
         }
         ToolSpec {
             name: NAME.to_owned(),
-            description: "Reports the outcome of this stage and ends it. Call it once, when everything else is done."
-                .to_owned(),
+            description:
+                "Reports the outcome of this stage and ends it. Call it once, when everything else is done."
+                    .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": properties,
@@ -179,7 +192,9 @@ mod tests {
     use orchestra_graph::{LoadOptions, Source, load};
 
     fn reportable(text: &str) -> (Value, bool) {
-        let pipeline = load(Source::new("t.dot", text), &LoadOptions::default()).pipeline().unwrap();
+        let pipeline = load(Source::new("t.dot", text), &LoadOptions::default())
+            .pipeline()
+            .unwrap();
         let stage = pipeline.stage(pipeline.find("work").unwrap());
         let reportable = Reportable::of(stage);
         (reportable.spec().parameters, reportable.matters(stage))
@@ -192,10 +207,16 @@ mod tests {
                 work -> exit [label=Ship]; work -> again [label=\"[F] Fix\"]; again -> work; again [prompt=y] }",
         );
         assert!(matters);
-        assert_eq!(schema["properties"]["preferred_label"]["enum"], json!(["Ship", "[F] Fix"]));
+        assert_eq!(
+            schema["properties"]["preferred_label"]["enum"],
+            json!(["Ship", "[F] Fix"])
+        );
         let words = json!(["success", "partial_success", "fail", "retry", "clean", "dirty"]);
         assert_eq!(schema["properties"]["status"]["enum"], words);
-        assert_eq!(schema["properties"]["context_updates"]["required"], json!(["version", "size"]));
+        assert_eq!(
+            schema["properties"]["context_updates"]["required"],
+            json!(["version", "size"])
+        );
         let (schema, matters) = reportable("digraph { start -> work -> exit; work [prompt=x] }");
         assert!(!matters && schema["properties"].get("preferred_label").is_none());
     }
@@ -206,7 +227,10 @@ mod tests {
         assert!(told(json!({})).starts_with("`status` is missing"));
         assert_eq!(told(json!({"status": 7})), "`status` must be a text, and is `7`.");
         let unknown = told(json!({"status": "success", "note": "x"}));
-        assert!(unknown.starts_with("There is no field `note`. Did you mean `notes`?"), "{unknown}");
+        assert!(
+            unknown.starts_with("There is no field `note`. Did you mean `notes`?"),
+            "{unknown}"
+        );
         assert!(told(json!({"status": "fail", "context_updates": []})).contains("must be an object"));
     }
 }

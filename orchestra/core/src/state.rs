@@ -430,7 +430,9 @@ impl Line {
 
     /// What the attempt that runs has used, as far as it was told.
     pub fn used(&self) -> Usage {
-        self.progress.as_ref().map_or(Usage::default(), |progress| progress.used)
+        self.progress
+            .as_ref()
+            .map_or(Usage::default(), |progress| progress.used)
     }
 
     /// The name of the effect that it waits for.

@@ -160,7 +160,11 @@ impl<'a, 'g> Builder<'a, 'g> {
             });
             let end = self.rows.len() as u32;
             rows = Rows {
-                start: if rows == Rows::default() { end - 1 } else { rows.start },
+                start: if rows == Rows::default() {
+                    end - 1
+                } else {
+                    rows.start
+                },
                 end,
             };
         }
@@ -238,10 +242,17 @@ fn count(number: Option<i64>) -> Option<u32> {
 
 /// Whether any stage may carry on with the conversation of an earlier one (Attractor 5.4).
 fn keeps_threads(graph: &Graph) -> bool {
-    let full = |attributes: &Attributes, known| attributes.text(known).is_some_and(|word| word.trim() == "full");
+    let full =
+        |attributes: &Attributes, known| attributes.text(known).is_some_and(|word| word.trim() == "full");
     full(&graph.attributes, Known::DefaultFidelity)
-        || graph.nodes.iter().any(|node| full(&node.attributes, Known::Fidelity))
-        || graph.edges.iter().any(|edge| full(&edge.attributes, Known::Fidelity))
+        || graph
+            .nodes
+            .iter()
+            .any(|node| full(&node.attributes, Known::Fidelity))
+        || graph
+            .edges
+            .iter()
+            .any(|edge| full(&edge.attributes, Known::Fidelity))
 }
 
 /// The class that the innermost subgraph with a label gives to a node.
