@@ -70,7 +70,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-agent",
         &[
-            "bpe-openai",
             "httpdate",
             "orchestra-config",
             "orchestra-engine",
@@ -82,6 +81,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "serde",
             "serde_json",
             "thiserror",
+            "tiktoken-rs",
             "tokio",
             "tokio-util",
             "tracing",
