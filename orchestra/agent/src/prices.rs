@@ -117,9 +117,9 @@ impl From<Rates> for Price {
 /// ```
 /// use orchestra_agent::{PriceTable, Rates, TokenUsage};
 /// let mut prices = PriceTable::default();
-/// let usage = TokenUsage { input: 1_000_000, output: 100_000, cached_input: 800_000, ..TokenUsage::default() };
-/// // 200,000 at $3, 800,000 at $0.30, 100,000 at $15, each a million.
-/// assert_eq!(prices.cost_micros("claude-sonnet-4-5-20250929", usage), Some(600_000 + 240_000 + 1_500_000));
+/// let usage = TokenUsage { input: 100_000, output: 10_000, cached_input: 80_000, ..TokenUsage::default() };
+/// // 20,000 at $3, 80,000 at $0.30, 10,000 at $15, each a million.
+/// assert_eq!(prices.cost_micros("claude-sonnet-4-5-20250929", usage), Some(60_000 + 24_000 + 150_000));
 /// assert_eq!(prices.cost_micros("house-model", usage), None);
 /// prices.set("house-*", Rates::from_dollars(0.0, 0.0));
 /// assert_eq!(prices.cost_micros("house-model", usage), Some(0));
