@@ -6,7 +6,13 @@ use serde_json::Value;
 use crate::tokens::count_tokens;
 
 /// The keys of the context that say nothing to a model, or that it is told otherwise.
-const SILENT: &[&str] = &["current_node", "error_history", "last_stage", "outcome", "preferred_label"];
+const SILENT: &[&str] = &[
+    "current_node",
+    "error_history",
+    "last_stage",
+    "outcome",
+    "preferred_label",
+];
 /// The beginnings of keys that are the engine's own.
 const SILENT_PREFIXES: &[&str] = &["graph.", "internal.", "parallel.", "stack.", "work."];
 
@@ -55,7 +61,11 @@ pub(crate) fn preamble(
     let mut page = Page::new(budget);
     page.line("# Where you are");
     page.line("");
-    let goal_room = if fidelity == Fidelity::Truncate { 400 } else { 1_000 };
+    let goal_room = if fidelity == Fidelity::Truncate {
+        400
+    } else {
+        1_000
+    };
     if !goal.trim().is_empty() {
         page.line(&format!("Goal: {}", excerpt(goal, goal_room)));
     }
@@ -66,8 +76,8 @@ pub(crate) fn preamble(
     let shares = match fidelity {
         Fidelity::SummaryLow => Shares {
             excerpt: 160,
-            stages: 30,
-            values: 30,
+            stages: 42,
+            values: 40,
             failures: 10,
             tools: 0,
         },
@@ -96,16 +106,37 @@ pub(crate) fn preamble(
     if fidelity != Fidelity::Compact {
         page.line(&counts(around));
     }
-    page.section("Stages so far", budget * shares.stages / 100, stages(around, &shares), true);
-    page.section("Values", budget * shares.values / 100, values(context, &shares), false);
-    let failures = around.failures.iter().map(|failure| format!("- {}", excerpt(failure, shares.excerpt)));
-    page.section("Failed attempts", budget * shares.failures / 100, failures.collect(), true);
+    page.section(
+        "Stages so far",
+        budget * shares.stages / 100,
+        stages(around, &shares),
+        true,
+    );
+    page.section(
+        "Values",
+        budget * shares.values / 100,
+        values(context, &shares),
+        false,
+    );
+    let failures = around
+        .failures
+        .iter()
+        .map(|failure| format!("- {}", excerpt(failure, shares.excerpt)));
+    page.section(
+        "Failed attempts",
+        budget * shares.failures / 100,
+        failures.collect(),
+        true,
+    );
     let tools = around.tools.iter().map(|tally| {
         let failed = match tally.failures {
             0 => String::new(),
             failures => format!(", {failures} of them failed"),
         };
-        format!("- {} called {} {} times{failed}", tally.node, tally.tool, tally.calls)
+        format!(
+            "- {} called {} {} times{failed}",
+            tally.node, tally.tool, tally.calls
+        )
     });
     page.section("Tools used", budget * shares.tools / 100, tools.collect(), false);
     page.finish()
@@ -113,7 +144,10 @@ pub(crate) fn preamble(
 
 fn counts(around: &Surroundings) -> String {
     let failed = around.failures.len();
-    let last = around.stages.last().map_or(String::new(), |last| format!(" The last was `{}`.", last.node));
+    let last = around
+        .stages
+        .last()
+        .map_or(String::new(), |last| format!(" The last was `{}`.", last.node));
     let attempts = match failed {
         0 => String::new(),
         1 => " One attempt failed.".to_owned(),
@@ -125,7 +159,12 @@ fn counts(around: &Surroundings) -> String {
 fn stages(around: &Surroundings, shares: &Shares) -> Vec<String> {
     let line = |stage: &PastStage| {
         let status = stage.status.as_ref().map_or("ended", |status| status.word());
-        match stage.notes.as_deref().map(str::trim).filter(|notes| !notes.is_empty()) {
+        match stage
+            .notes
+            .as_deref()
+            .map(str::trim)
+            .filter(|notes| !notes.is_empty())
+        {
             Some(notes) => format!("- {}: {status}. {}", stage.node, excerpt(notes, shares.excerpt)),
             None => format!("- {}: {status}", stage.node),
         }
@@ -204,7 +243,10 @@ impl Page {
         if latest {
             kept.reverse();
         }
-        let (missing, kept) = (lines.len() - kept.len(), kept.into_iter().cloned().collect::<Vec<_>>());
+        let (missing, kept) = (
+            lines.len() - kept.len(),
+            kept.into_iter().cloned().collect::<Vec<_>>(),
+        );
         if kept.is_empty() {
             return;
         }

@@ -1,19 +1,26 @@
 //! Agents: the backends that run model stages, with the models, tools and conversations behind them.
 
+mod agents;
 mod compaction;
 mod conversation;
+mod fidelity;
 mod hooks;
 mod model;
 mod prices;
 mod providers;
 mod report;
+mod settings;
 #[doc(hidden)]
 pub mod support;
+mod talk;
+mod threads;
 mod tokens;
 mod tool;
 mod tools;
 
+pub use agents::{Agents, AgentsBuilder};
 pub use conversation::{Conversation, ConversationRules, End, Ended, Happened, Next};
+pub use fidelity::fidelity_budget;
 pub use hooks::ToolHooks;
 pub use model::{
     Arguments, Message, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,

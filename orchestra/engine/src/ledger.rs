@@ -95,6 +95,10 @@ impl Ledger {
         inner.nodes.entry(node.0).or_default().used += usage;
     }
 
+    pub(crate) fn budget(&self) -> Budget {
+        self.lock().budget
+    }
+
     /// What was used so far.
     pub(crate) fn spent(&self) -> Usage {
         self.lock().used
@@ -158,7 +162,8 @@ pub(crate) fn of_graph(pipeline: &Pipeline) -> Budget {
     budget_of(|name| pipeline.attribute(name))
 }
 
-fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) -> Budget {
+/// A budget that attributes give.
+pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) -> Budget {
     Budget {
         max_tokens: match attribute("max_tokens") {
             Some(Constant::Integer(most)) => u64::try_from(*most).ok(),

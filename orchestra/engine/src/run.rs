@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
+use orchestra_core::{Answer, Budget, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -468,6 +468,11 @@ impl Run {
     /// What a stage asks of the driver, if one asks anything.
     pub(crate) fn take_request(&self) -> Option<Request> {
         self.long.get()?.requests.take()
+    }
+
+    /// What it may use of models.
+    pub(crate) fn budget(&self) -> Budget {
+        self.long.get().map_or_else(Budget::default, |long| long.ledger.budget())
     }
 
     /// Asks something of the driver.

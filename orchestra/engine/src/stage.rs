@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Answer, Context, EffectId, Question, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
-use crate::ledger::{OverBudget, Reservation};
+use crate::ledger::{OverBudget, Reservation, budget_of};
 use crate::output::TextStream;
 use crate::redact::Redactor;
 use crate::requests::Request;
@@ -250,6 +250,12 @@ impl StageContext {
     /// ([`EngineBuilder::on_text`](crate::EngineBuilder::on_text)). It is kept nowhere.
     pub fn text(&self) -> TextStream {
         TextStream::of(&self.run, &self.id)
+    }
+
+    /// What may be used of models: by the run, and by the stage's node on its own.
+    pub fn budgets(&self) -> (Budget, Budget) {
+        let own = budget_of(|name| self.node().attribute(name));
+        (self.run.budget(), own)
     }
 
     /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
