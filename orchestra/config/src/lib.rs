@@ -25,7 +25,7 @@ pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
 pub use resolve::{Project, ResolveOptions};
-pub use resolved::{Chosen, Reason, Resolution, ResolvedStage};
+pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 pub use settings::{
     Agent, BUILT_IN_TOOLS, Backend, BackendKind, CommandTool, Configuration, Effort, Mode, Names,
     OutputFormat, Parameter, ParameterType, PipelineSettings, Price, PromptInput, Provider, ProviderKind,

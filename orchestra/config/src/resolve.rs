@@ -133,8 +133,10 @@ impl Project {
             source,
             library: &library,
             reports: &mut reports,
+            unknown_tools: Vec::new(),
         };
         let resolved = resolver.run();
+        let unknown_tools = std::mem::take(&mut resolver.unknown_tools);
         let mut used: Vec<FileUse> = files.used();
         used.extend(self.path.iter().map(|path| FileUse {
             path: path.clone(),
@@ -146,6 +148,7 @@ impl Project {
             stages: resolved,
             reports: reports.into_reports(),
             files: used,
+            unknown_tools,
         }
     }
 
