@@ -8,6 +8,7 @@ mod built_in;
 mod check;
 mod choose;
 mod decode;
+mod explain;
 mod files;
 mod layers;
 mod located;
@@ -21,6 +22,7 @@ mod table;
 mod template;
 mod tree;
 
+pub use explain::{explain, rules};
 pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;

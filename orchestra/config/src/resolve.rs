@@ -116,6 +116,18 @@ impl Project {
     }
 
     fn resolved(&self, stages: &dyn Stages, options: &ResolveOptions<'_>) -> Resolution {
+        // Of a file that says nothing at all, every stage would lack everything.
+        if self
+            .report
+            .diagnostics
+            .iter()
+            .any(|fault| fault.code == "config_syntax")
+        {
+            return Resolution {
+                reports: vec![self.report.clone()],
+                ..Resolution::default()
+            };
+        }
         let source = stages.source();
         let files = Files::new(options.reader);
         let library = Library::new(&files, self.folders(source.name(), options));
