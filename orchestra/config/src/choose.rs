@@ -10,7 +10,7 @@ use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
 use crate::located::Located;
 use crate::reports::Reports;
 use crate::resolve::Project;
-use crate::resolved::{Chosen, Reason, ResolvedStage};
+use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
 use crate::settings::{
     Agent, BUILT_IN_TOOLS, BackendKind, Effort, Mode, PipelineSettings, Provider, tool_name,
 };
@@ -44,6 +44,7 @@ pub(crate) struct Resolver<'r> {
     pub(crate) source: Source,
     pub(crate) library: &'r Library<'r>,
     pub(crate) reports: &'r mut Reports,
+    pub(crate) unknown_tools: Vec<UnknownTool>,
 }
 
 /// The agent of a stage.
@@ -498,8 +499,22 @@ impl<'r> Resolver<'r> {
     }
 
     fn unknown_tool(&mut self, node: NodeIndex, name: &str, place: Place) {
-        let known = self.tools.clone();
-        self.tell(node, place, |span| unknown_tool(name, &known, span));
+        let span = match place {
+            Place::Pipeline(span) | Place::Configuration(span) => span,
+            Place::Nowhere => self.stages.place(node),
+        };
+        let fault = unknown_tool(name, &self.tools, span).node(self.stages.id(node));
+        let source = self.source.clone();
+        self.tell_unknown_tool(name, source, fault);
+    }
+
+    fn tell_unknown_tool(&mut self, name: &str, source: Source, fault: Diagnostic) {
+        self.reports.add(&source, fault.clone());
+        let name = tool_name(name);
+        let told = |known: &UnknownTool| known.name == name && known.fault.span == fault.span;
+        if !self.unknown_tools.iter().any(told) {
+            self.unknown_tools.push(UnknownTool { name, source, fault });
+        }
     }
 
     /// The tools of all agents of the configuration, whether or not a stage has them.
@@ -508,8 +523,8 @@ impl<'r> Resolver<'r> {
         for agent in self.project.configuration.agents.values() {
             for name in agent.tools.iter().chain(&agent.only_tools).flatten() {
                 if !self.tools.contains(&tool_name(name)) {
-                    self.reports
-                        .add(&source, unknown_tool(name, &self.tools, name.span));
+                    let fault = unknown_tool(name, &self.tools, name.span);
+                    self.tell_unknown_tool(name, source.clone(), fault);
                 }
             }
         }

@@ -8,6 +8,7 @@ mod built_in;
 mod check;
 mod choose;
 mod decode;
+mod explain;
 mod files;
 mod layers;
 mod located;
@@ -21,11 +22,12 @@ mod table;
 mod template;
 mod tree;
 
+pub use explain::{explain, rules};
 pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
 pub use resolve::{Project, ResolveOptions};
-pub use resolved::{Chosen, Reason, Resolution, ResolvedStage};
+pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 pub use settings::{
     Agent, BUILT_IN_TOOLS, Backend, BackendKind, CommandTool, Configuration, Effort, Mode, Names,
     OutputFormat, Parameter, ParameterType, PipelineSettings, Price, PromptInput, Provider, ProviderKind,

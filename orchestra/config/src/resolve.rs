@@ -116,6 +116,18 @@ impl Project {
     }
 
     fn resolved(&self, stages: &dyn Stages, options: &ResolveOptions<'_>) -> Resolution {
+        // Of a file that says nothing at all, every stage would lack everything.
+        if self
+            .report
+            .diagnostics
+            .iter()
+            .any(|fault| fault.code == "config_syntax")
+        {
+            return Resolution {
+                reports: vec![self.report.clone()],
+                ..Resolution::default()
+            };
+        }
         let source = stages.source();
         let files = Files::new(options.reader);
         let library = Library::new(&files, self.folders(source.name(), options));
@@ -133,8 +145,10 @@ impl Project {
             source,
             library: &library,
             reports: &mut reports,
+            unknown_tools: Vec::new(),
         };
         let resolved = resolver.run();
+        let unknown_tools = std::mem::take(&mut resolver.unknown_tools);
         let mut used: Vec<FileUse> = files.used();
         used.extend(self.path.iter().map(|path| FileUse {
             path: path.clone(),
@@ -146,6 +160,7 @@ impl Project {
             stages: resolved,
             reports: reports.into_reports(),
             files: used,
+            unknown_tools,
         }
     }
 

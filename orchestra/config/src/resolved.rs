@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use orchestra_graph::Report;
+use orchestra_graph::{Diagnostic, Report, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -174,6 +174,29 @@ pub struct Resolution {
     pub reports: Vec<Report>,
     /// The files that were read or looked for, the configuration among them.
     pub files: Vec<FileUse>,
+    /// The tools that nobody has, each place once. Their faults stand in the reports, as `unknown_tool`.
+    pub unknown_tools: Vec<UnknownTool>,
+}
+
+/// A tool that neither Orchestra nor the configuration has; a program may still bring it.
+///
+/// ```
+/// use orchestra_config::{Project, ResolveOptions};
+/// use orchestra_graph::{Source, load};
+/// let text = "digraph { start -> work -> exit; work [backend=simulation, agent.tools=query_database] }";
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let resolution = Project::default().resolve(&pipeline, &ResolveOptions::default());
+/// assert_eq!(resolution.unknown_tools[0].name, "query-database");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UnknownTool {
+    /// Its name, as configurations write it.
+    pub name: String,
+    /// The file that names it.
+    pub source: Source,
+    /// What is told of it there.
+    pub fault: Diagnostic,
 }
 
 impl Resolution {
