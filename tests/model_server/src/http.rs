@@ -18,6 +18,7 @@ pub(crate) struct Connection<'s> {
     buffer: Vec<u8>,
     stopped: &'s AtomicBool,
     abandoned: bool,
+    sent: u64,
 }
 
 impl<'s> Connection<'s> {
@@ -30,6 +31,7 @@ impl<'s> Connection<'s> {
             buffer: Vec::new(),
             stopped,
             abandoned: false,
+            sent: 0,
         }
     }
 
@@ -78,7 +80,10 @@ impl<'s> Connection<'s> {
                 return false;
             }
             match self.stream.write(left) {
-                Ok(count) => left = left.get(count..).unwrap_or_default(),
+                Ok(count) => {
+                    self.sent += count as u64;
+                    left = left.get(count..).unwrap_or_default();
+                }
                 Err(error) if waits(&error) => {}
                 Err(_) => {
                     self.abandoned = true;
@@ -152,6 +157,11 @@ impl<'s> Connection<'s> {
     /// Makes the close of the connection a reset.
     pub(crate) fn reset(&mut self) {
         drop(socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)));
+    }
+
+    /// How many bytes were written.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Whether the other side closed the connection while an answer was due.
