@@ -38,7 +38,7 @@ impl<'s> Connection<'s> {
     /// The next request; `None` when there is none to come.
     pub(crate) fn request(&mut self) -> Option<Request> {
         loop {
-            if let Some((mut request, head, length)) = head(&self.buffer) {
+            if let Some((mut request, head, length)) = head(&self.buffer).ok()? {
                 while self.buffer.len() < head + length {
                     self.read()?;
                 }
@@ -177,12 +177,12 @@ fn waits(error: &std::io::Error) -> bool {
     )
 }
 
-/// The head of a request with its length and that of the body, once all of it is there.
-fn head(buffer: &[u8]) -> Option<(Request, usize, usize)> {
+/// The head of a request with its length and that of the body, once all of it is there. An error: it is no request.
+fn head(buffer: &[u8]) -> Result<Option<(Request, usize, usize)>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut parsed = httparse::Request::new(&mut headers);
-    let Ok(httparse::Status::Complete(head)) = parsed.parse(buffer) else {
-        return None;
+    let httparse::Status::Complete(head) = parsed.parse(buffer)? else {
+        return Ok(None);
     };
     let headers: Vec<(String, String)> = parsed
         .headers
@@ -204,5 +204,5 @@ fn head(buffer: &[u8]) -> Option<(Request, usize, usize)> {
     let length = request
         .header("content-length")
         .and_then(|length| length.parse().ok());
-    Some((request, head, length.unwrap_or(0)))
+    Ok(Some((request, head, length.unwrap_or(0))))
 }
