@@ -52,8 +52,8 @@ pub enum Fault {
         /// What it says.
         message: &'static str,
     },
-    /// An error event after the first half of the stream, in which the tokens that went in were told. A whole answer
-    /// says what was used beside the error.
+    /// An error event where the last event of the stream would be, so that the tokens were told. A whole answer says
+    /// what was used beside the error.
     ErrorAfterUsage {
         /// The provider's word for the kind of error.
         code: &'static str,
@@ -161,7 +161,8 @@ fn broken(
     match fault {
         Fault::ErrorInside { code, message } => connection.chunk(&error(code, message)) && connection.end(),
         Fault::ErrorAfterUsage { code, message } if streamed => {
-            first.iter().all(|piece| connection.chunk(piece))
+            let before = pieces.split_last().map_or(first, |(_, before)| before);
+            before.iter().all(|piece| connection.chunk(piece))
                 && connection.chunk(&error(code, message))
                 && connection.end()
         }
@@ -199,7 +200,9 @@ fn broken(
         }
         Fault::EndlessEvents => {
             let events = if streamed {
-                b": still here\n\ndata: {}\n\n".repeat(1000)
+                [": still here ".repeat(80).as_bytes(), b"\n\ndata: {}\n\n"]
+                    .concat()
+                    .repeat(32)
             } else {
                 vec![b' '; 32 * 1024]
             };

@@ -18,6 +18,7 @@ pub(crate) struct Connection<'s> {
     buffer: Vec<u8>,
     stopped: &'s AtomicBool,
     abandoned: bool,
+    sent: u64,
 }
 
 impl<'s> Connection<'s> {
@@ -30,13 +31,14 @@ impl<'s> Connection<'s> {
             buffer: Vec::new(),
             stopped,
             abandoned: false,
+            sent: 0,
         }
     }
 
     /// The next request; `None` when there is none to come.
     pub(crate) fn request(&mut self) -> Option<Request> {
         loop {
-            if let Some((mut request, head, length)) = head(&self.buffer) {
+            if let Some((mut request, head, length)) = head(&self.buffer).ok()? {
                 while self.buffer.len() < head + length {
                     self.read()?;
                 }
@@ -78,7 +80,10 @@ impl<'s> Connection<'s> {
                 return false;
             }
             match self.stream.write(left) {
-                Ok(count) => left = left.get(count..).unwrap_or_default(),
+                Ok(count) => {
+                    self.sent += count as u64;
+                    left = left.get(count..).unwrap_or_default();
+                }
                 Err(error) if waits(&error) => {}
                 Err(_) => {
                     self.abandoned = true;
@@ -154,6 +159,11 @@ impl<'s> Connection<'s> {
         drop(socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)));
     }
 
+    /// How many bytes were written.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// Whether the other side closed the connection while an answer was due.
     pub(crate) fn abandoned(&self) -> bool {
         self.abandoned
@@ -167,12 +177,12 @@ fn waits(error: &std::io::Error) -> bool {
     )
 }
 
-/// The head of a request with its length and that of the body, once all of it is there.
-fn head(buffer: &[u8]) -> Option<(Request, usize, usize)> {
+/// The head of a request with its length and that of the body, once all of it is there. An error: it is no request.
+fn head(buffer: &[u8]) -> Result<Option<(Request, usize, usize)>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut parsed = httparse::Request::new(&mut headers);
-    let Ok(httparse::Status::Complete(head)) = parsed.parse(buffer) else {
-        return None;
+    let httparse::Status::Complete(head) = parsed.parse(buffer)? else {
+        return Ok(None);
     };
     let headers: Vec<(String, String)> = parsed
         .headers
@@ -194,5 +204,5 @@ fn head(buffer: &[u8]) -> Option<(Request, usize, usize)> {
     let length = request
         .header("content-length")
         .and_then(|length| length.parse().ok());
-    Some((request, head, length.unwrap_or(0)))
+    Ok(Some((request, head, length.unwrap_or(0))))
 }

@@ -19,7 +19,7 @@ mod wire;
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -74,6 +74,8 @@ struct Shared {
     stopped: AtomicBool,
     /// Connections that the other side closed while an answer was due.
     abandoned: AtomicUsize,
+    /// Bytes that connections took which are over, or whose request was answered.
+    sent: AtomicU64,
 }
 
 /// A server that runs until it is dropped.
@@ -153,6 +155,12 @@ impl ModelServer {
         locked(&self.shared.script).len()
     }
 
+    /// How many bytes of answers were taken by the system of the other side. What an answer under way has sent is counted
+    /// when it is over.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::SeqCst)
+    }
+
     /// How many connections the other side has closed while an answer was due.
     pub fn abandoned(&self) -> usize {
         self.shared.abandoned.load(Ordering::SeqCst)
@@ -202,7 +210,11 @@ fn connection(stream: TcpStream, shared: &Shared) {
                 retry_after: None,
             }),
         });
+        let before = connection.sent();
         let goes_on = faults::answer(&mut connection, &request, &answer);
+        shared
+            .sent
+            .fetch_add(connection.sent() - before, Ordering::SeqCst);
         if connection.abandoned() {
             shared.abandoned.fetch_add(1, Ordering::SeqCst);
         }

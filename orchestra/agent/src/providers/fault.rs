@@ -63,15 +63,16 @@ struct Said {
 /// The error in a body or an event, if there is one there.
 pub(super) fn error_inside(body: &Value) -> Option<Fault> {
     let said = said(body)?;
-    let status = said.status;
-    Some(fault(status, said))
+    // The answer itself had another status; what the body says of one only tells what kind of fault it is.
+    let code = said.status.map(|code| format!(" (code {code})"));
+    Some(fault(said.status, &code.unwrap_or_default(), said))
 }
 
 /// The fault of an answer whose status is not 200.
 pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Fault {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let mut made = match parsed.as_ref().and_then(said) {
-        Some(said) => fault(Some(status), said),
+        Some(said) => fault(Some(status), &format!(" (HTTP {status})"), said),
         // Without a word of the provider it is hardly its model that is missing.
         None if matches!(status, 404 | 405) => Fault::new(
             ModelErrorKind::Configuration,
@@ -90,11 +91,8 @@ pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8])
     made
 }
 
-fn fault(status: Option<u16>, said: Said) -> Fault {
+fn fault(status: Option<u16>, shown: &str, said: Said) -> Fault {
     let kind = kind(status, &said);
-    let status_text = status
-        .map(|status| format!(" (HTTP {status})"))
-        .unwrap_or_default();
     let what = match kind {
         ModelErrorKind::Authentication => "the key is not accepted",
         ModelErrorKind::Quota => "the account has no credit or quota left",
@@ -111,8 +109,7 @@ fn fault(status: Option<u16>, said: Said) -> Fault {
         (true, false) => format!("it says \"{}\"", bounded(&words)),
         (false, _) => format!("it says \"{}\"", bounded(&said.message)),
     };
-    let mut made = Fault::new(kind, format!("{what}{status_text}; {message}"));
-    made.status = status;
+    let mut made = Fault::new(kind, format!("{what}{shown}; {message}"));
     made.retry_after = said.retry_after;
     made
 }

@@ -46,9 +46,9 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     body
 }
 
-/// The conversation; neighbours of one role are one message, and nothing is empty.
+/// The conversation, without what is empty. Results of tools stand alone in their message, as the provider wants it.
 fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
-    let mut all: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut all = Vec::new();
     for message in messages {
         let (role, parts) = match message {
             Message::User { text } => ("user", vec![json!({"text": text})]),
@@ -60,11 +60,8 @@ fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
                 let layout = Layout::of(opaque.as_ref(), WIRE);
                 let foreign = signed && layout.is_none();
                 let layout = layout.unwrap_or_default();
-                let mut parts: Vec<Value> = layout
-                    .pieces(text, tool_calls)
-                    .into_iter()
-                    .filter_map(part)
-                    .collect();
+                let pieces = layout.pieces(text, tool_calls).into_iter();
+                let mut parts: Vec<Value> = pieces.filter_map(part).collect();
                 let call = parts.iter_mut().find(|part| part.get("functionCall").is_some());
                 if let Some(call) = call.filter(|_| foreign) {
                     call["thoughtSignature"] = FOREIGN_CALL.into();
@@ -81,15 +78,11 @@ fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
                 ("user", results.collect())
             }
         };
-        match all.last_mut() {
-            _ if parts.is_empty() => {}
-            Some((last, content)) if *last == role => content.extend(parts),
-            _ => all.push((role, parts)),
+        if !parts.is_empty() {
+            all.push(json!({"role": role, "parts": parts}));
         }
     }
-    let all = all.into_iter();
-    all.map(|(role, parts)| json!({"role": role, "parts": parts}))
-        .collect()
+    all
 }
 
 fn name_call(call: &mut Value, id: &str) {
@@ -189,6 +182,9 @@ impl Answer {
         let Some(text) = part["text"].as_str().filter(|_| part["thought"] != true) else {
             return;
         };
+        if text.is_empty() && signature.is_none() {
+            return;
+        }
         if !text.is_empty() {
             on_text(text);
         }

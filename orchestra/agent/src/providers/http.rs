@@ -11,8 +11,11 @@ use super::events::{Event, EventFault, Events};
 use super::fault::{self, Fault};
 use crate::model::{ModelErrorKind, ModelReply, TokenUsage};
 
-/// The largest answer that is read, streamed or not.
-const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
+/// The largest answer that is read as a whole. What its JSON becomes in memory may be ten times as large.
+const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+
+/// The largest stream that is read. Each token comes with a few hundred bytes around it.
+const LARGEST_STREAM: usize = 64 * 1024 * 1024;
 
 /// The largest event of a stream.
 const LARGEST_EVENT: usize = 4 * 1024 * 1024;
@@ -147,8 +150,8 @@ async fn stream(
     let mut size = 0;
     while let Some(bytes) = in_time(idle, response.chunk()).await? {
         size += bytes.len();
-        if size > LARGEST_ANSWER {
-            return Err(too_large("the answer", LARGEST_ANSWER));
+        if size > LARGEST_STREAM {
+            return Err(too_large("the stream", LARGEST_STREAM));
         }
         events.push(&bytes).map_err(|fault| match fault {
             EventFault::TooLarge => too_large("an event of the stream", LARGEST_EVENT),
