@@ -4,6 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use orchestra_engine::CancellationToken;
@@ -87,6 +88,7 @@ fn search(
     let context = arguments.context.unwrap_or(0).min(CONTEXT);
     let mut searcher = SearcherBuilder::new()
         .line_number(true)
+        .line_terminator(LineTerminator::crlf())
         .before_context(context)
         .after_context(context)
         .heap_limit(Some(HEAP))
@@ -133,7 +135,6 @@ fn search(
 fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, ToolError> {
     let made = RegexMatcherBuilder::new()
         .case_insensitive(ignore_case)
-        .line_terminator(Some(b'\n'))
         .crlf(true)
         .size_limit(EXPRESSION)
         .dfa_size_limit(EXPRESSION)
