@@ -249,10 +249,7 @@ async fn search_code_ranks_the_file_that_defines_and_holds_all_words_first() {
         json!({"query": "parseConfig", "limit": 1}),
     )
     .await;
-    assert!(
-        one.contains("[2 files more; for those narrow the query"),
-        "{one}"
-    );
+    assert!(one.contains("[2 files more; for those narrow the query"), "{one}");
     let none = said(&runner, "search_code", json!({"query": "zebra"})).await;
     assert_eq!(none, "none of 6 files holds zebra\n");
     let empty = refused(&runner, "search_code", json!({"query": " -- "})).await;
