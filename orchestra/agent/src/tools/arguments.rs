@@ -81,10 +81,12 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Value {
 }
 
 /// Arguments that are the fields of a struct.
-pub(crate) fn read<T: DeserializeOwned + JsonSchema>(arguments: Map<String, Value>) -> Result<T, ToolError> {
-    let schema = schema_of::<T>();
-    check(&schema, &arguments)?;
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| wrong(&schema, &error.to_string()))
+pub(crate) fn read<T: DeserializeOwned>(
+    schema: &Value,
+    arguments: Map<String, Value>,
+) -> Result<T, ToolError> {
+    check(schema, &arguments)?;
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| wrong(schema, &error.to_string()))
 }
 
 /// One argument of a checked call.
@@ -230,7 +232,9 @@ mod tests {
         let Value::Object(fields) = arguments else {
             panic!("an object");
         };
-        read::<Sample>(fields).unwrap_err().message
+        read::<Sample>(&schema_of::<Sample>(), fields)
+            .unwrap_err()
+            .message
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! never compared with each other to decide what is inside. Hard links are files of the folder like any other; a file
 //! is replaced, not written into, so what else has its content stays as it is.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -121,31 +122,48 @@ impl Confined {
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(ToolError::new(format!("`{}` names a folder", shown(path))));
         }
-        let linked = self
-            .dir
-            .symlink_metadata(path)
+        let (folder, name) = self.place(path)?;
+        let is_link = folder
+            .symlink_metadata(&name)
             .is_ok_and(|found| found.is_symlink());
-        let path = match linked {
-            true => self.dir.canonicalize(path).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => ToolError::new(format!(
-                    "`{}` is a link that leads to nothing inside",
-                    shown(path)
-                )),
-                _ => fault(error),
-            })?,
-            false => path.to_owned(),
+        let (folder, name) = match is_link {
+            true => {
+                let target = self.dir.canonicalize(path).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => ToolError::new(format!(
+                        "`{}` is a link that leads to nothing inside",
+                        shown(path)
+                    )),
+                    _ => fault(error),
+                })?;
+                self.place(&target)?
+            }
+            false => (folder, name),
         };
-        let before = match self.dir.metadata(&path) {
+        let before = match folder.symlink_metadata(&name) {
             Ok(found) if found.is_file() => Some(found.permissions()),
             Ok(found) if found.is_dir() => {
-                return Err(ToolError::new(format!("`{}` is a folder", shown(&path))));
+                return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
             }
-            Ok(_) => return Err(ToolError::new(format!("`{}` is not a plain file", shown(&path)))),
+            Ok(_) => return Err(ToolError::new(format!("`{}` is not a plain file", shown(path)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(fault(error)),
         };
+        let mut file = TempFile::new(&folder).map_err(fault)?;
+        file.write_all(content).map_err(fault)?;
+        let replaced = before.is_some();
+        if let Some(permissions) = before {
+            file.as_file().set_permissions(permissions).map_err(fault)?;
+        }
+        file.as_file().sync_all().map_err(fault)?;
+        file.replace(&name).map_err(fault)?;
+        Ok(replaced)
+    }
+
+    /// The folder of a path, which is made where it is missing, and the name in it.
+    fn place(&self, path: &Path) -> Result<(Dir, OsString), ToolError> {
+        let fault = |fault: io::Error| self.fault(path, &fault);
         let Some(name) = path.file_name() else {
-            return Err(ToolError::new(format!("`{}` names no file", shown(&path))));
+            return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = match parent {
@@ -155,16 +173,7 @@ impl Confined {
             }
             None => self.dir.try_clone(),
         };
-        let folder = folder.map_err(fault)?;
-        let mut file = TempFile::new(&folder).map_err(fault)?;
-        file.write_all(content).map_err(fault)?;
-        let replaced = before.is_some();
-        if let Some(permissions) = before {
-            file.as_file().set_permissions(permissions).map_err(fault)?;
-        }
-        file.as_file().sync_all().map_err(fault)?;
-        file.replace(name).map_err(fault)?;
-        Ok(replaced)
+        Ok((folder.map_err(fault)?, name.to_owned()))
     }
 
     /// What a model is told of a fault of the system.
@@ -176,7 +185,10 @@ impl Confined {
                 let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                 format!("there is no `{name}`{near}")
             }
-            io::ErrorKind::NotADirectory => format!("a part of `{name}` is a file, where a folder is needed"),
+            // The second is what making a folder says.
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                format!("a part of `{name}` is a file, where a folder is needed")
+            }
             // The refusal of a path that leads out is no number of the system.
             io::ErrorKind::PermissionDenied if fault.raw_os_error().is_none() => {
                 return outside(&name);

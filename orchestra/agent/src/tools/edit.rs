@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,6 +20,8 @@ const PLACES: usize = 10;
 
 /// Replaces pieces of a file.
 pub(crate) struct EditFile;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +47,8 @@ struct Edit {
 
 impl Tool for EditFile {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "edit_file",
             "Replaces pieces of a text file, each given by its exact text. Either all edits are made or none.",
         )
@@ -52,7 +56,7 @@ impl Tool for EditFile {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let told = work(&context, move |folder, _| edit(folder, &arguments));
             Ok(told.await?.into())
         })

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use orchestra_engine::CancellationToken;
 use schemars::JsonSchema;
@@ -16,6 +17,8 @@ use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 /// Lists files.
 pub(crate) struct GlobFiles;
 
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -27,7 +30,8 @@ struct Arguments {
 
 impl Tool for GlobFiles {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "glob",
             "Lists the files whose paths in the working folder match a pattern, in the order of their names. Files \
              that git ignores are left out, unless `path` lies among them; links are not followed.",
@@ -40,7 +44,7 @@ impl Tool for GlobFiles {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let limit = context.most_output();
             let found = work(&context, move |folder, stop| {
                 list(folder, stop, &arguments, limit)
@@ -56,11 +60,11 @@ fn list(
     arguments: &Arguments,
     limit: usize,
 ) -> Result<String, ToolError> {
-    let pattern = Pattern::new(&arguments.pattern)?;
     let start = arguments
         .path
         .as_deref()
         .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
+    let pattern = Pattern::new(&arguments.pattern)?;
     // Room for the last line.
     let room = limit.saturating_sub(300);
     let (mut found, mut count) = (String::new(), 0_usize);

@@ -3,7 +3,9 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use orchestra_engine::CancellationToken;
@@ -28,6 +30,8 @@ const HEAP: usize = 16 * 1024 * 1024;
 /// Searches files by a regular expression.
 pub(crate) struct Grep;
 
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -49,7 +53,8 @@ struct Arguments {
 
 impl Tool for Grep {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "grep",
             "Finds the lines that a regular expression matches. A match is shown as `path:line:text`, a line around it \
              as `path-line-text`. Binary files, and files that git ignores, are left out; links are not followed.",
@@ -62,7 +67,7 @@ impl Tool for Grep {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let limit = context.most_output();
             let found = work(&context, move |folder, stop| {
                 search(folder, stop, &arguments, limit)
@@ -78,15 +83,16 @@ fn search(
     arguments: &Arguments,
     limit: usize,
 ) -> Result<String, ToolError> {
-    let matcher = matcher(&arguments.pattern, arguments.ignore_case)?;
-    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
     let start = arguments
         .path
         .as_deref()
         .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
+    let matcher = matcher(&arguments.pattern, arguments.ignore_case)?;
+    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
     let context = arguments.context.unwrap_or(0).min(CONTEXT);
     let mut searcher = SearcherBuilder::new()
         .line_number(true)
+        .line_terminator(LineTerminator::crlf())
         .before_context(context)
         .after_context(context)
         .heap_limit(Some(HEAP))
@@ -133,7 +139,6 @@ fn search(
 fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, ToolError> {
     let made = RegexMatcherBuilder::new()
         .case_insensitive(ignore_case)
-        .line_terminator(Some(b'\n'))
         .crlf(true)
         .size_limit(EXPRESSION)
         .dfa_size_limit(EXPRESSION)

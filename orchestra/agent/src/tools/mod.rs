@@ -78,11 +78,11 @@ impl ToolSet for BuiltinTools {
     }
 }
 
-/// What a model is told of a tool whose arguments are the fields of a struct.
-fn spec<T: schemars::JsonSchema>(name: &str, description: &str) -> crate::tool::ToolSpec {
+/// What a model is told of a built-in tool.
+fn spec(parameters: &serde_json::Value, name: &str, description: &str) -> crate::tool::ToolSpec {
     crate::tool::ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
-        parameters: arguments::schema_of::<T>(),
+        parameters: parameters.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use orchestra_engine::CancellationToken;
 use schemars::JsonSchema;
@@ -20,6 +21,8 @@ const LINE: usize = 2_000;
 /// Reads lines of a text file.
 pub(crate) struct ReadFile;
 
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -33,7 +36,8 @@ struct Arguments {
 
 impl Tool for ReadFile {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "read_file",
             "Reads a text file. Each line comes behind its number and a tab, which are no part of the file. Of a long \
              file only a part is shown; the last line then says how to read on.",
@@ -46,7 +50,7 @@ impl Tool for ReadFile {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let limit = context.most_output();
             let text = work(&context, move |folder, stop| {
                 read(folder, stop, &arguments, limit)

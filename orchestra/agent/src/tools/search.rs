@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -58,6 +59,8 @@ const DEFINING: &[&str] = &[
 /// Finds the files that fit some words best.
 pub(crate) struct SearchCode;
 
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -74,7 +77,8 @@ struct Arguments {
 
 impl Tool for SearchCode {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "search_code",
             "Finds the files that fit some words best, when it is not known exactly what to look for. A file counts the \
              more, the more of the words it holds, the rarer those are elsewhere, and if it defines them or is named \
@@ -88,7 +92,7 @@ impl Tool for SearchCode {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let limit = context.most_output();
             let found = work(&context, move |folder, stop| {
                 search(folder, stop, &arguments, limit)
@@ -104,12 +108,12 @@ fn search(
     arguments: &Arguments,
     limit: usize,
 ) -> Result<String, ToolError> {
-    let terms = terms(&arguments.query)?;
-    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
     let start = arguments
         .path
         .as_deref()
         .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
+    let terms = terms(&arguments.query)?;
+    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
     let (mut hits, mut looked_at) = (Vec::new(), 0_usize);
     let ended = files(folder, &start, stop, &mut |path| {
         if only.as_ref().is_none_or(|only| only.matches(path))

@@ -1,5 +1,6 @@
 //! `shell`.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use orchestra_engine::process::{Exit, ShellCommand, ToolOutput};
@@ -19,6 +20,8 @@ const LONGEST: Duration = Duration::from_secs(1_800);
 /// Runs a command.
 pub(crate) struct Shell;
 
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -30,7 +33,8 @@ struct Arguments {
 
 impl Tool for Shell {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "shell",
             "Runs a command in the working folder, and gives its exit code and both outputs. It finds no input, and \
              nothing of it stays behind when it ends. Of a long output the middle is left out.",
@@ -39,7 +43,7 @@ impl Tool for Shell {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             if arguments.command.contains('\0') {
                 return Err(ToolError::new("the command holds a NUL character"));
             }

@@ -1,5 +1,7 @@
 //! `write-file`.
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,6 +12,8 @@ use crate::tool::{Tool, ToolContext, ToolFuture, ToolSpec};
 
 /// Writes a whole file.
 pub(crate) struct WriteFile;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +26,8 @@ struct Arguments {
 
 impl Tool for WriteFile {
     fn spec(&self) -> ToolSpec {
-        spec::<Arguments>(
+        spec(
+            &SCHEMA,
             "write_file",
             "Writes a file as a whole, and makes the folders around it where they are missing. A file that is there \
              already is replaced; to change a part of one, `edit_file` is better.",
@@ -31,7 +36,7 @@ impl Tool for WriteFile {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(arguments)?;
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let told = work(&context, move |folder, _| {
                 let path = folder.inside(&arguments.path)?;
                 let what = match folder.replace(&path, arguments.content.as_bytes())? {
