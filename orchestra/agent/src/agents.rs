@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions};
 use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend};
-use orchestra_graph::{ChildReader, Pipeline, ReadFault};
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault};
 
 use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
@@ -70,6 +70,21 @@ struct Shared {
     prices: PriceTable,
     streams: bool,
     resolved: Mutex<HashMap<Key, Arc<Resolution>>>,
+}
+
+impl Shared {
+    fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
+        let reader = self.reader.as_ref().map(|reader| {
+            let reader = reader.clone();
+            move |path: &str, limit: u64| reader(path, limit)
+        });
+        resolve(&ResolveOptions {
+            reader: reader.as_ref().map(|reader| reader as &dyn ChildReader),
+            agents: self.agents.clone(),
+            tools: self.registry.names().map(str::to_owned).collect(),
+            user_folder: self.user_folder.clone(),
+        })
+    }
 }
 
 /// Makes [`Agents`].
@@ -205,20 +220,15 @@ impl Agents {
         if let Some(known) = resolved.get(&key) {
             return known.clone();
         }
-        let reader = shared.reader.as_ref().map(|reader| {
-            let reader = reader.clone();
-            move |path: &str, limit: u64| reader(path, limit)
-        });
-        let names: Vec<String> = shared.registry.names().map(str::to_owned).collect();
-        let options = ResolveOptions {
-            reader: reader.as_ref().map(|reader| reader as &dyn ChildReader),
-            agents: shared.agents.clone(),
-            tools: names,
-            user_folder: shared.user_folder.clone(),
-        };
-        let resolution = Arc::new(shared.project.resolve(pipeline, &options));
+        let resolution = Arc::new(shared.with_options(|options| shared.project.resolve(pipeline, options)));
         resolved.insert(key, resolution.clone());
         resolution
+    }
+
+    /// What the model stages of a checked graph get; faults have their places in it.
+    pub fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
+        let shared = &self.shared;
+        shared.with_options(|options| shared.project.resolve_graph(analysis, options))
     }
 
     /// What is missing before the stages of a pipeline can call their models: an error for each provider without a key.

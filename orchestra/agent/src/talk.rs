@@ -24,8 +24,6 @@ use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
-/// The metadata of a question that is a turn of a conversation.
-pub(crate) const CHAT: &str = "chat";
 
 /// The conversation of one attempt of a stage.
 pub(crate) struct Talk<'a> {
@@ -350,7 +348,7 @@ impl Talk<'_> {
     async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
-            .metadata(CHAT, true)
+            .chat()
             .metadata("turn", conversation.messages().len() as u64);
         let Answer { reply, .. } = self.stage.ask(question).await?;
         match reply {

@@ -472,7 +472,9 @@ impl Run {
 
     /// What it may use of models.
     pub(crate) fn budget(&self) -> Budget {
-        self.long.get().map_or_else(Budget::default, |long| long.ledger.budget())
+        self.long
+            .get()
+            .map_or_else(Budget::default, |long| long.ledger.budget())
     }
 
     /// Asks something of the driver.
