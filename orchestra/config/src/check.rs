@@ -4,9 +4,8 @@ use orchestra_graph::{Diagnostic, Report, Span};
 
 use crate::decode::{Codes, Decode, Faults, suggestion};
 use crate::located::Located;
-use crate::settings::{
-    BUILT_IN_TOOLS, Backend, BackendKind, CommandTool, Configuration, Names, ProviderKind, place, tool_name,
-};
+use crate::names::{BUILT_IN_TOOLS, place, tool_name};
+use crate::settings::{Backend, BackendKind, CommandTool, Configuration, Names, ProviderKind};
 use crate::tree;
 
 /// The codes of faults of `orchestra.yaml`.
