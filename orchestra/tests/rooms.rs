@@ -71,9 +71,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-agent",
         &[
+            "cap-std",
+            "cap-tempfile",
+            "futures-util",
+            "globset",
+            "grep-matcher",
+            "grep-regex",
+            "grep-searcher",
+            "ignore",
             "orchestra-config",
             "orchestra-engine",
             "orchestra-graph",
+            "rustix",
             "schemars",
             "serde",
             "serde_json",

@@ -1,10 +1,20 @@
 //! Agents: the backends that run model stages, with the models, tools and conversations behind them.
 
+mod hooks;
 mod model;
+#[doc(hidden)]
+pub mod support;
 mod tool;
+mod tools;
 
+pub use hooks::ToolHooks;
 pub use model::{
     Arguments, Message, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,
     ReasoningEffort, StopReason, TokenUsage, ToolCall, ToolResult,
 };
-pub use tool::{Tool, ToolContext, ToolError, ToolFuture, ToolOutput, ToolRegistry, ToolSet, ToolSpec};
+pub use tool::{
+    Tool, ToolContext, ToolError, ToolFuture, ToolNames, ToolOutput, ToolRegistry, ToolSet, ToolSpec,
+};
+pub use tools::{
+    BuiltinTools, CommandTool, CommandToolError, SelectError, SelectedTools, ToolRunner, select,
+};

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use orchestra_engine::StageContext;
+use orchestra_graph::did_you_mean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -48,7 +49,11 @@ pub struct ToolContext {
     inherit_env: Arc<[String]>,
     cancellation: CancellationToken,
     stage: Option<StageContext>,
+    output_limit: usize,
 }
+
+/// How many bytes of a result a model reads, unless something else is set.
+const OUTPUT_LIMIT: usize = 30_000;
 
 impl ToolContext {
     /// A call outside of any run, in a working folder, beyond which file tools do not reach.
@@ -58,6 +63,7 @@ impl ToolContext {
             inherit_env: Arc::default(),
             cancellation: CancellationToken::new(),
             stage: None,
+            output_limit: OUTPUT_LIMIT,
         }
     }
 
@@ -74,6 +80,26 @@ impl ToolContext {
     pub fn inherit_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> ToolContext {
         self.inherit_env = names.into_iter().map(Into::into).collect();
         self
+    }
+
+    /// Sets how many bytes of a result the model reads: 30,000 unless set, and at least 1,000.
+    #[must_use]
+    pub fn output_limit(mut self, bytes: usize) -> ToolContext {
+        self.output_limit = bytes.max(1_000);
+        self
+    }
+
+    /// Replaces the token by which calls are cancelled.
+    #[must_use]
+    pub fn cancelled_by(mut self, token: CancellationToken) -> ToolContext {
+        self.cancellation = token;
+        self
+    }
+
+    /// How many bytes of a result the model reads. A tool that has more to say tells how to ask for the rest; what goes
+    /// beyond this all the same is cut in the middle.
+    pub fn most_output(&self) -> usize {
+        self.output_limit
     }
 
     /// The working folder.
@@ -202,18 +228,19 @@ pub struct ToolRegistry {
 impl ToolRegistry {
     /// Adds a tool; one of the same name is replaced and given back.
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        let spec = tool.spec();
-        let name = canonical_name(&spec.name);
-        let name = match tool.repository() {
-            Some(repository) => format!("{repository}:{name}"),
-            None => name,
-        };
-        self.tools.insert(name, tool)
+        self.tools.insert(configured_name(&*tool), tool)
     }
 
     /// The tool of a name as configurations write it: `read-file`, `backend:run-tests`.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(&canonical_name(name))
+    }
+
+    /// The tool of a name, and the nearest name where there is none.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, Option<String>> {
+        let canonical = canonical_name(name);
+        let near = || did_you_mean(&canonical, self.names()).map(str::to_owned);
+        self.tools.get(&canonical).ok_or_else(near)
     }
 
     /// The names, in order.
@@ -222,8 +249,18 @@ impl ToolRegistry {
     }
 }
 
+/// The name of a tool in configurations: `read-file`, `backend:run-tests`.
+pub(crate) fn configured_name(tool: &dyn Tool) -> String {
+    let name = canonical_name(&tool.spec().name);
+    match tool.repository() {
+        // The repository's name is made canonical too: by such names tools are looked up.
+        Some(repository) => format!("{}:{name}", canonical_name(repository)),
+        None => name,
+    }
+}
+
 /// Configurations write `read-file`, models and Rust `read_file`; both mean the same tool.
-fn canonical_name(name: &str) -> String {
+pub(crate) fn canonical_name(name: &str) -> String {
     name.replace('_', "-")
 }
 
@@ -248,14 +285,102 @@ impl fmt::Debug for ToolRegistry {
 )]
 pub trait ToolSet: Send + Sync + Sized + 'static {
     /// The names of the tools, as configurations write them; known when the program is built.
-    const NAMES: &'static [&'static [&'static str]];
+    const NAMES: ToolNames;
 
     /// Puts the tools into a registry.
     fn register(self, registry: &mut ToolRegistry);
 }
 
 impl ToolSet for () {
-    const NAMES: &'static [&'static [&'static str]] = &[];
+    const NAMES: ToolNames = ToolNames::List(&[]);
 
     fn register(self, _: &mut ToolRegistry) {}
 }
+
+/// The names of a set of tools; those of a tuple are those of its parts.
+///
+/// ```
+/// use orchestra_agent::ToolNames;
+/// const NAMES: ToolNames =
+///     ToolNames::Both(&ToolNames::List(&["run-tests"]), &ToolNames::List(&["backend:migrate"]));
+/// const { assert!(NAMES.contain("backend:migrate") && !NAMES.contain("migrate")) };
+/// assert_eq!(NAMES.iter().collect::<Vec<_>>(), ["run-tests", "backend:migrate"]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum ToolNames {
+    /// These.
+    List(&'static [&'static str]),
+    /// Those of two sets.
+    Both(&'static ToolNames, &'static ToolNames),
+}
+
+impl ToolNames {
+    /// Whether a name is among them, written as they are.
+    pub const fn contain(&self, name: &str) -> bool {
+        match self {
+            ToolNames::Both(first, second) => first.contain(name) || second.contain(name),
+            ToolNames::List(names) => {
+                let mut rest: &[&str] = names;
+                while let [first, others @ ..] = rest {
+                    if equal(first.as_bytes(), name.as_bytes()) {
+                        return true;
+                    }
+                    rest = others;
+                }
+                false
+            }
+        }
+    }
+
+    /// The names, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &'static str> {
+        let mut found = Vec::new();
+        self.collect(&mut found);
+        found.into_iter()
+    }
+
+    fn collect(&self, into: &mut Vec<&'static str>) {
+        match self {
+            ToolNames::List(names) => into.extend_from_slice(names),
+            ToolNames::Both(first, second) => {
+                first.collect(into);
+                second.collect(into);
+            }
+        }
+    }
+}
+
+const fn equal(mut left: &[u8], mut right: &[u8]) -> bool {
+    while let ([a, rest @ ..], [b, others @ ..]) = (left, right) {
+        if *a != *b {
+            return false;
+        }
+        (left, right) = (rest, others);
+    }
+    left.is_empty() && right.is_empty()
+}
+
+macro_rules! tuples {
+    ($($name:ident)+) => {
+        impl<$($name: ToolSet),+> ToolSet for ($($name,)+) {
+            const NAMES: ToolNames = tuples!(@names $($name)+);
+
+            #[allow(non_snake_case)]
+            fn register(self, registry: &mut ToolRegistry) {
+                let ($($name,)+) = self;
+                $($name.register(registry);)+
+            }
+        }
+    };
+    (@names $last:ident) => { $last::NAMES };
+    (@names $first:ident $($rest:ident)+) => { ToolNames::Both(&$first::NAMES, &tuples!(@names $($rest)+)) };
+}
+
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);
+tuples!(A B C D E F G);
+tuples!(A B C D E F G H);

@@ -135,6 +135,56 @@ async fn input_is_closed() {
     assert_eq!(output.stdout, "closed\nend\n");
 }
 
+#[test]
+fn a_megabyte_of_input_goes_through_a_command_that_answers_meanwhile() {
+    on_both_runtimes(|| async {
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| b'a' + (at % 26) as u8).collect();
+        let command = ShellCommand::new("cat; cat").capture_limit(2_000_000);
+        let output = command.input(bytes.clone()).run().await.unwrap();
+        assert_eq!(output.exit, Exit::Code(0));
+        assert!(output.stdout.as_bytes() == bytes, "{} bytes", output.stdout_bytes);
+    });
+}
+
+#[test]
+fn a_command_need_not_read_its_input() {
+    on_both_runtimes(|| async {
+        let input = vec![b'x'; 1_000_000];
+        for (text, exit, told) in [
+            ("echo done", Exit::Code(0), "done"),
+            ("head -c 3", Exit::Code(0), "xxx"),
+            ("exec <&-; echo closed; exit 4", Exit::Code(4), "closed"),
+            ("head -c 70000 >/dev/null; kill -s KILL $$", Exit::Signal(9), ""),
+        ] {
+            let output = ShellCommand::new(text).input(input.clone()).run().await.unwrap();
+            assert_eq!((output.exit, output.stdout.trim_end()), (exit, told), "{text}");
+        }
+        let hung = ShellCommand::new("exec sleep 1800").timeout(Duration::from_millis(50));
+        assert_eq!(hung.input(input).run().await.unwrap().exit, Exit::TimedOut);
+    });
+}
+
+#[tokio::test]
+async fn an_input_of_nothing_ends_at_once() {
+    let output = ShellCommand::new("cat; echo end").input("").run().await.unwrap();
+    assert_eq!(output.stdout, "end\n");
+}
+
+#[tokio::test]
+async fn a_command_that_was_given_input_still_dies_of_closed_pipes() {
+    let output =
+        ShellCommand::new("cat | head -c 1 >/dev/null; yes | head -c 1; grep SigBlk /proc/self/status")
+            .input("abc")
+            .run()
+            .await
+            .unwrap();
+    assert!(
+        output.stdout.contains("SigBlk:\t0000000000000000"),
+        "{}",
+        output.stdout
+    );
+}
+
 #[tokio::test]
 async fn a_group_of_its_own() {
     let output = run("read -r pid name state parent group rest </proc/self/stat; echo $$ $group").await;

@@ -9,7 +9,8 @@
 //! | ends and leaves children behind, perhaps holding its output open | they are killed at once; the result does not wait for them |
 //! | writes without end, or a line of a gigabyte | memory and file stay within their limits; the count is exact |
 //! | writes what is not UTF-8 | the bytes are replaced, and [`ToolOutput::lossy`] says so |
-//! | reads its input | finds it closed |
+//! | reads its input | finds what it was [given](ShellCommand::input), then the end |
+//! | does not read its input, or ends before it has read all | is not held up by it |
 //! | still runs when the engine dies, even by signal 9 | is killed by a watcher process |
 //!
 //! Each command has one thread, which starts it, reads it and ends it. So the runner needs nothing of
@@ -118,7 +119,7 @@ pub enum OutputStream {
 
 /// A shell command that is to be run: by `sh -c`, on Windows by `cmd /C`.
 ///
-/// The command gets no input, a process group of its own, and of our environment only the
+/// The command gets no input unless [some](Self::input) is given, a process group of its own, and of our environment only the
 /// [allowed](Self::inherit) variables.
 ///
 /// ```
@@ -151,6 +152,7 @@ pub struct ShellCommand {
     file_limit: u64,
     cancel: Option<CancellationToken>,
     on_line: Option<OnLine>,
+    input: Option<Vec<u8>>,
 }
 
 impl ShellCommand {
@@ -169,6 +171,7 @@ impl ShellCommand {
             file_limit: 64 * 1024 * 1024,
             cancel: None,
             on_line: None,
+            input: None,
         }
     }
 
@@ -251,6 +254,26 @@ impl ShellCommand {
         self
     }
 
+    /// What the command finds on its standard input, which ends behind it; without it, the input is empty.
+    ///
+    /// It is written as the command reads it, beside its output. A command that reads only a part of it, or nothing,
+    /// does no wrong.
+    ///
+    /// ```
+    /// use orchestra_engine::process::ShellCommand;
+    ///
+    /// # #[cfg(unix)]
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let sorted = ShellCommand::new("sort").input("pear\napple\n").run().await?;
+    /// assert_eq!(sorted.stdout, "apple\npear\n");
+    /// # Ok::<(), orchestra_engine::process::ProcessError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
     /// Runs the command until it has ended and nothing of it is left.
     ///
     /// The result comes at the latest one second after the time limit and the grace period. If the
@@ -316,7 +339,11 @@ impl ShellCommand {
             command.current_dir(directory);
         }
         command
-            .stdin(Stdio::null())
+            .stdin(if self.input.is_some() {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command

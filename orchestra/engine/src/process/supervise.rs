@@ -3,7 +3,7 @@
 //! The thread that starts the leader lives until the leader has ended. That is what makes the
 //! parent-death signal safe to use: it is sent when the starting thread ends, not the process.
 
-use std::io::{self, PipeReader, Read};
+use std::io::{self, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Child;
@@ -88,6 +88,7 @@ fn supervise(
 /// A running command.
 struct Tool {
     leader: Leader,
+    input: Option<Input>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
     stopped: Option<PipeReader>,
@@ -105,7 +106,11 @@ impl Tool {
         watcher::ensure().map_err(ShellCommand::spawn_fault)?;
         let started = Instant::now();
         let mut leader = Leader::start(&command).map_err(ShellCommand::spawn_fault)?;
+        let pipe = leader.child.stdin.take().map(OwnedFd::from);
+        let input = pipe.zip(command.input.take());
+        let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();
         Ok(Self {
+            input: input.map_err(ShellCommand::spawn_fault)?.flatten(),
             stdout: leader.child.stdout.take().map(OwnedFd::from),
             stderr: leader.child.stderr.take().map(OwnedFd::from),
             leader,
@@ -174,9 +179,13 @@ impl Tool {
             Wait::readable(number(&self.stderr)),
             Wait::readable(handle.map(|handle| handle.as_raw_fd())),
             Wait::readable(self.stopped.as_ref().map(|stopped| stopped.as_raw_fd())),
+            Wait::writable(self.input.as_ref().map(|input| input.pipe.as_raw_fd())),
         ];
         unix::poll(&mut waits, limit)?;
-        let [stdout, stderr, _, stopped] = waits;
+        let [stdout, stderr, _, stopped, input] = waits;
+        if input.is_ready() {
+            self.input = self.input.take().and_then(Input::write);
+        }
         if stdout.is_ready() {
             self.read(OutputStream::Stdout);
         }
@@ -213,6 +222,7 @@ impl Tool {
     fn drain(&mut self) {
         let end = Instant::now() + DRAIN;
         self.stopped = None;
+        self.input = None;
         while self.stdout.is_some() || self.stderr.is_some() {
             let left = end.saturating_duration_since(Instant::now());
             // The leader is dead: only the two streams are waited for.
@@ -220,6 +230,47 @@ impl Tool {
                 return;
             }
         }
+    }
+}
+
+/// What of the input is not written yet, and where it goes.
+struct Input {
+    pipe: PipeWriter,
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Input {
+    /// `None` where there is nothing to write: the pipe is closed then.
+    fn new(pipe: OwnedFd, bytes: Vec<u8>) -> io::Result<Option<Self>> {
+        // A pipe that takes a little is ready to be written to, and would block for the rest.
+        unix::never_block(&pipe)?;
+        // A command that no longer reads must not end the program around this thread.
+        unix::ignore_closed_pipes()?;
+        Ok(Some(Self {
+            pipe: pipe.into(),
+            bytes,
+            written: 0,
+        })
+        .filter(|input| !input.bytes.is_empty()))
+    }
+
+    /// Writes what the pipe takes now. Gives back what is left; at the end, or when nobody reads, the pipe is closed.
+    fn write(mut self) -> Option<Self> {
+        let rest = self.bytes.get(self.written..).unwrap_or_default();
+        match self.pipe.write(rest) {
+            Ok(length) => self.written += length,
+            Err(fault)
+                if matches!(
+                    fault.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
+            Err(fault) => {
+                tracing::trace!(%fault, "a command does not read all of its input");
+                return None;
+            }
+        }
+        (self.written < self.bytes.len()).then_some(self)
     }
 }
 
@@ -283,7 +334,7 @@ impl Leader {
             let left = end.saturating_duration_since(Instant::now());
             let handle = self.handle.as_ref().map(|handle| handle.as_raw_fd());
             let limit = if handle.is_some() { left } else { left.min(TICK) };
-            let mut waits = [handle, None, None, None].map(Wait::readable);
+            let mut waits = [handle, None, None, None, None].map(Wait::readable);
             if left.is_zero() || unix::poll(&mut waits, limit).is_err() {
                 return false;
             }

@@ -5,8 +5,8 @@
 
 use std::io;
 #[cfg(target_os = "linux")]
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::FromRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
@@ -59,19 +59,28 @@ impl Wait {
         })
     }
 
-    /// Whether there is something to read, an end included.
+    /// Waits until `fd` takes bytes or nobody reads it any more; `None` is never ready.
+    pub(super) fn writable(fd: Option<RawFd>) -> Self {
+        Self(libc::pollfd {
+            fd: fd.unwrap_or(-1),
+            events: libc::POLLOUT,
+            revents: 0,
+        })
+    }
+
+    /// Whether there is something to do, an end included.
     pub(super) fn is_ready(&self) -> bool {
         self.0.revents != 0
     }
 }
 
 /// Waits until a descriptor is ready, a signal came or the time is over.
-pub(super) fn poll(waits: &mut [Wait; 4], limit: Duration) -> io::Result<()> {
+pub(super) fn poll(waits: &mut [Wait; 5], limit: Duration) -> io::Result<()> {
     // Rounded up: a wait rounded down to zero would spin until the deadline.
     let millis = i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-    let mut raw = [waits[0].0, waits[1].0, waits[2].0, waits[3].0];
-    // SAFETY: `raw` is an array of four `pollfd`, as the count says; negative descriptors are ignored.
-    let ready = unsafe { libc::poll(raw.as_mut_ptr(), 4, millis) };
+    let mut raw = [waits[0].0, waits[1].0, waits[2].0, waits[3].0, waits[4].0];
+    // SAFETY: `raw` is an array of five `pollfd`, as the count says; negative descriptors are ignored.
+    let ready = unsafe { libc::poll(raw.as_mut_ptr(), 5, millis) };
     let fault = io::Error::last_os_error();
     if ready < 0 && fault.kind() != io::ErrorKind::Interrupted {
         return Err(fault);
@@ -80,6 +89,38 @@ pub(super) fn poll(waits: &mut [Wait; 4], limit: Duration) -> io::Result<()> {
         wait.0.revents = if ready > 0 { raw.revents } else { 0 };
     }
     Ok(())
+}
+
+/// Lets writes to a descriptor fail rather than wait.
+pub(super) fn never_block(fd: &OwnedFd) -> io::Result<()> {
+    let number = fd.as_raw_fd();
+    // SAFETY: the descriptor is open for as long as `fd` lives; both calls take and give numbers only.
+    let done = unsafe {
+        let flags = libc::fcntl(number, libc::F_GETFL);
+        flags >= 0 && libc::fcntl(number, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0
+    };
+    if done {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Lets writes of this thread to pipes that nobody reads fail, even where the program dies of them elsewhere.
+///
+/// To be called behind the start of a command: the signals that a thread blocks pass to its children.
+pub(super) fn ignore_closed_pipes() -> io::Result<()> {
+    // SAFETY: `signals` is a live, writable `sigset_t`, for which all zeroes is a valid value.
+    let fault = unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut())
+    };
+    match fault {
+        0 => Ok(()),
+        number => Err(io::Error::from_raw_os_error(number)),
+    }
 }
 
 /// A handle of a process that can never mean another one; `None` where the system has none.

@@ -7,8 +7,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use process_wrap::tokio::{CommandWrap, JobObject, KillOnDrop};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use super::capture::CHUNK;
 use super::{Exit, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput};
@@ -24,6 +24,7 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     prepared.wrap(KillOnDrop).wrap(JobObject);
     let started = Instant::now();
     let mut job = prepared.spawn().map_err(ShellCommand::spawn_fault)?;
+    let input = job.stdin().take().zip(command.input.take());
     let mut output = Output {
         stdout: job.stdout().take(),
         stderr: job.stderr().take(),
@@ -36,6 +37,7 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
         () = cancel.cancelled() => Ok(Exit::Cancelled),
         () = time_limit(command.timeout) => Ok(Exit::TimedOut),
         never = output.read_on() => match never {},
+        never = write(input) => match never {},
     };
     // A job whose processes have all ended already cannot be killed, which is what is wanted.
     let killed = job.start_kill();
@@ -43,6 +45,15 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     let _ended = tokio::time::timeout(DRAIN, output.read()).await;
     let exit = status.map_err(|source| ProcessError::Wait { source })?;
     Ok(output.streams.finish(exit, started.elapsed()))
+}
+
+/// Writes the input and closes it, as long as the command runs. A command that does not read it is no fault.
+async fn write(input: Option<(ChildStdin, Vec<u8>)>) -> std::convert::Infallible {
+    if let Some((mut pipe, bytes)) = input {
+        let written = pipe.write_all(&bytes).await;
+        tracing::trace!(?written, "the input of a command is closed");
+    }
+    std::future::pending().await
 }
 
 async fn time_limit(limit: Option<Duration>) {

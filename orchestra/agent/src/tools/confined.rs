@@ -1,0 +1,249 @@
+//! The working folder of a call: the only files that file tools reach.
+//!
+//! Paths are resolved by the operating system beneath an open folder (`openat2` on Linux, one component after the other
+//! elsewhere), so a link that leads out is refused at the moment of its use, whoever puts it there and when. Names are
+//! never compared with each other to decide what is inside. Hard links are files of the folder like any other; a file
+//! is replaced, not written into, so what else has its content stays as it is.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_tempfile::TempFile;
+use orchestra_engine::CancellationToken;
+use orchestra_graph::did_you_mean;
+
+use super::text;
+use crate::tool::{ToolContext, ToolError};
+
+/// How many entries of a folder are looked at for a name that was meant.
+const NEIGHBOURS: usize = 1_000;
+/// Longer paths mean nothing to any system.
+const LONGEST: usize = 4_096;
+
+/// A folder beyond which nothing is reached.
+pub(crate) struct Confined {
+    dir: Dir,
+    root: PathBuf,
+}
+
+impl Confined {
+    /// Opens the working folder of a call.
+    pub(crate) fn open(root: &Path) -> Result<Confined, ToolError> {
+        let dir = Dir::open_ambient_dir(root, ambient_authority());
+        let dir =
+            dir.map_err(|fault| ToolError::new(format!("the working folder cannot be opened: {fault}")))?;
+        Ok(Confined {
+            dir,
+            root: root.to_owned(),
+        })
+    }
+
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// A path inside, as a model writes it: relative, or below the working folder's own path.
+    ///
+    /// This only makes good messages: what is inside is decided when the path is used.
+    pub(crate) fn inside(&self, path: &str) -> Result<PathBuf, ToolError> {
+        if path.trim().is_empty() {
+            return Err(ToolError::new("the path is empty; `.` is the working folder"));
+        }
+        if path.contains('\0') {
+            return Err(ToolError::new("the path holds a NUL character"));
+        }
+        if path.len() > LONGEST {
+            return Err(ToolError::new(format!("the path is longer than {LONGEST} bytes")));
+        }
+        let written = Path::new(path);
+        let below = match written.is_absolute() || written.has_root() {
+            true => self.below_root(written).ok_or_else(|| outside(path))?,
+            false => written.to_owned(),
+        };
+        let mut depth = 0_usize;
+        for component in below.components() {
+            match component {
+                Component::CurDir => {}
+                Component::Normal(_) => depth += 1,
+                Component::ParentDir => depth = depth.checked_sub(1).ok_or_else(|| outside(path))?,
+                Component::RootDir | Component::Prefix(_) => return Err(outside(path)),
+            }
+        }
+        if depth == 0 {
+            return Ok(PathBuf::from("."));
+        }
+        Ok(below)
+    }
+
+    fn below_root(&self, path: &Path) -> Option<PathBuf> {
+        let real = self.root.canonicalize().ok();
+        let roots = [Some(self.root.as_path()), real.as_deref()];
+        let mut roots = roots.into_iter().flatten().filter(|root| root.is_absolute());
+        let below = roots.find_map(|root| path.strip_prefix(root).ok())?;
+        Some(if below.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            below.to_owned()
+        })
+    }
+
+    /// Opens a plain file.
+    pub(crate) fn file(&self, path: &Path) -> Result<(File, Metadata), ToolError> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        {
+            use cap_std::fs::OpenOptionsExt as _;
+            // A pipe that somebody put there would be waited for otherwise.
+            options.custom_flags(NONBLOCK);
+        }
+        let file = self
+            .dir
+            .open_with(path, &options)
+            .map_err(|fault| self.fault(path, &fault))?;
+        let metadata = file.metadata().map_err(|fault| self.fault(path, &fault))?;
+        if metadata.is_dir() {
+            return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
+        }
+        if !metadata.is_file() {
+            return Err(ToolError::new(format!("`{}` is not a plain file", shown(path))));
+        }
+        Ok((file, metadata))
+    }
+
+    /// Puts a file into its place as a whole, with the folders around it. Says whether there was one before.
+    ///
+    /// A link at the place is followed, where it stays inside; permissions are kept.
+    pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<bool, ToolError> {
+        let fault = |fault: io::Error| self.fault(path, &fault);
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(ToolError::new(format!("`{}` names a folder", shown(path))));
+        }
+        let (folder, name) = self.place(path)?;
+        let is_link = folder
+            .symlink_metadata(&name)
+            .is_ok_and(|found| found.is_symlink());
+        let (folder, name) = match is_link {
+            true => {
+                let target = self.dir.canonicalize(path).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => ToolError::new(format!(
+                        "`{}` is a link that leads to nothing inside",
+                        shown(path)
+                    )),
+                    _ => fault(error),
+                })?;
+                self.place(&target)?
+            }
+            false => (folder, name),
+        };
+        let before = match folder.symlink_metadata(&name) {
+            Ok(found) if found.is_file() => Some(found.permissions()),
+            Ok(found) if found.is_dir() => {
+                return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
+            }
+            Ok(_) => return Err(ToolError::new(format!("`{}` is not a plain file", shown(path)))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(fault(error)),
+        };
+        let mut file = TempFile::new(&folder).map_err(fault)?;
+        file.write_all(content).map_err(fault)?;
+        let replaced = before.is_some();
+        if let Some(permissions) = before {
+            file.as_file().set_permissions(permissions).map_err(fault)?;
+        }
+        file.as_file().sync_all().map_err(fault)?;
+        file.replace(&name).map_err(fault)?;
+        Ok(replaced)
+    }
+
+    /// The folder of a path, which is made where it is missing, and the name in it.
+    fn place(&self, path: &Path) -> Result<(Dir, OsString), ToolError> {
+        let fault = |fault: io::Error| self.fault(path, &fault);
+        let Some(name) = path.file_name() else {
+            return Err(ToolError::new(format!("`{}` is a folder", shown(path))));
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = match parent {
+            Some(parent) => {
+                self.dir.create_dir_all(parent).map_err(fault)?;
+                self.dir.open_dir(parent)
+            }
+            None => self.dir.try_clone(),
+        };
+        Ok((folder.map_err(fault)?, name.to_owned()))
+    }
+
+    /// What a model is told of a fault of the system.
+    pub(crate) fn fault(&self, path: &Path, fault: &io::Error) -> ToolError {
+        let name = shown(path);
+        ToolError::new(match fault.kind() {
+            io::ErrorKind::NotFound => {
+                let near = self.near(path);
+                let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                format!("there is no `{name}`{near}")
+            }
+            // The second is what making a folder says.
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                format!("a part of `{name}` is a file, where a folder is needed")
+            }
+            // The refusal of a path that leads out is no number of the system.
+            io::ErrorKind::PermissionDenied if fault.raw_os_error().is_none() => {
+                return outside(&name);
+            }
+            _ => format!("`{name}`: {fault}"),
+        })
+    }
+
+    /// The name beside a missing one that was probably meant.
+    fn near(&self, path: &Path) -> Option<String> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let entries = self.dir.read_dir(parent).ok()?;
+        let names: Vec<String> = entries
+            .flatten()
+            .take(NEIGHBOURS)
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        let near = did_you_mean(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+        Some(shown(&parent.join(near)))
+    }
+}
+
+#[cfg(unix)]
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+
+fn outside(path: &str) -> ToolError {
+    let (path, _) = text::line_start(path, 200);
+    ToolError::new(format!(
+        "`{path}` leads out of the working folder, beyond which there is nothing to reach; \
+         give a path relative to the working folder"
+    ))
+}
+
+/// A path for models: with `/` on every system, without `./` before it.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let text = if cfg!(windows) {
+        text.replace('\\', "/")
+    } else {
+        text.into_owned()
+    };
+    match text.strip_prefix("./") {
+        Some(rest) if !rest.is_empty() => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// Work on files, beside the threads that must not wait. It is told to stop when its caller goes away.
+pub(crate) async fn work<T: Send + 'static>(
+    context: &ToolContext,
+    work: impl FnOnce(&Confined, &CancellationToken) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let stop = context.cancellation().child_token();
+    let _stopped = stop.clone().drop_guard();
+    let root = context.root().to_owned();
+    orchestra_engine::blocking(move || work(&Confined::open(&root)?, &stop)).await
+}

@@ -1,0 +1,210 @@
+//! `edit-file`.
+
+use std::io::Read as _;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::confined::{Confined, shown, work};
+use super::read::is_binary;
+use super::{arguments, spec, text};
+use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+
+/// Larger files are no sources that anybody edits by hand.
+const LARGEST: u64 = 16 * 1024 * 1024;
+/// How many places of a text are named.
+const PLACES: usize = 10;
+
+/// Replaces pieces of a file.
+pub(crate) struct EditFile;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file, relative to the working folder.
+    path: String,
+    /// The replacements, made one after the other; if one cannot be made, none is.
+    edits: Vec<Edit>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// The text to replace, exactly as it stands in the file, with all white space. It must occur exactly once; take
+    /// in lines around it until it does.
+    old_text: String,
+    /// The text to put there.
+    new_text: String,
+    /// Whether all places are to be replaced, where there are several.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Tool for EditFile {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            &SCHEMA,
+            "edit_file",
+            "Replaces pieces of a text file, each given by its exact text. Either all edits are made or none.",
+        )
+    }
+
+    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            let told = work(&context, move |folder, _| edit(folder, &arguments));
+            Ok(told.await?.into())
+        })
+    }
+}
+
+fn edit(folder: &Confined, arguments: &Arguments) -> Result<String, ToolError> {
+    let path = folder.inside(&arguments.path)?;
+    let name = shown(&path);
+    if arguments.edits.is_empty() {
+        return Err(ToolError::new("`edits` is empty; give at least one replacement"));
+    }
+    let (file, metadata) = folder.file(&path)?;
+    if metadata.len() > LARGEST {
+        return Err(ToolError::new(format!(
+            "`{name}` is larger than {} MiB, too large to be edited",
+            LARGEST >> 20
+        )));
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
+    read.map_err(|fault| folder.fault(&path, &fault))?;
+    if is_binary(&bytes) {
+        return Err(ToolError::new(format!(
+            "`{name}` is a binary file; it is not edited"
+        )));
+    }
+    let before = String::from_utf8(bytes)
+        .map_err(|_| ToolError::new(format!("`{name}` is not UTF-8, so it is not edited")))?;
+    let mut content = before.clone();
+    let mut told = Vec::new();
+    for (at, edit) in arguments.edits.iter().enumerate() {
+        let lines = apply(&mut content, edit).map_err(|what| {
+            let which = match arguments.edits.len() {
+                1 => String::new(),
+                count => format!("edit {} of {count}: ", at + 1),
+            };
+            ToolError::new(format!("{which}{what} (`{name}` is unchanged)"))
+        })?;
+        told.push(lines);
+    }
+    if content == before {
+        return Ok(format!("`{name}` is unchanged: the edits make no difference"));
+    }
+    folder.replace(&path, content.as_bytes())?;
+    let count = text::count(told.iter().map(Vec::len).sum(), "replacement");
+    let lines: Vec<String> = told.iter().map(|lines| numbers(lines)).collect();
+    Ok(format!("`{name}` is changed: {count}, at {}", lines.join("; ")))
+}
+
+/// Makes one edit; gives the lines at which something was replaced.
+fn apply(content: &mut String, edit: &Edit) -> Result<Vec<usize>, String> {
+    if edit.old_text.is_empty() {
+        return Err(
+            "`old_text` is empty; say which text to replace, or write the file with `write_file`".to_owned(),
+        );
+    }
+    let (mut old, mut new) = (edit.old_text.clone(), edit.new_text.clone());
+    let mut places = find(content, &old);
+    if places.is_empty() && content.contains("\r\n") && old.contains('\n') && !old.contains('\r') {
+        // Models write line feeds; what they put into a file with other line ends gets those.
+        old = old.replace('\n', "\r\n");
+        new = new.replace('\n', "\r\n");
+        places = find(content, &old);
+    }
+    let lines: Vec<usize> = places.iter().map(|place| line_of(content, place.start)).collect();
+    match places.as_slice() {
+        [] => Err(missing(content, &edit.old_text)),
+        [_, _, ..] if !edit.replace_all => Err(format!(
+            "`old_text` occurs {} times, at {}; take in more of the lines around it, or set `replace_all`",
+            places.len(),
+            numbers(&lines)
+        )),
+        _ => {
+            *content = content.replace(&old, &new);
+            Ok(lines)
+        }
+    }
+}
+
+fn find(content: &str, text: &str) -> Vec<Range<usize>> {
+    content
+        .match_indices(text)
+        .map(|(at, found)| at..at + found.len())
+        .collect()
+}
+
+fn line_of(content: &str, at: usize) -> usize {
+    content
+        .as_bytes()
+        .iter()
+        .take(at)
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+/// `line 3`, `lines 3, 8 and 12`.
+fn numbers(lines: &[usize]) -> String {
+    let shown: Vec<String> = lines.iter().take(PLACES).map(usize::to_string).collect();
+    match shown.as_slice() {
+        [one] => format!("line {one}"),
+        many if lines.len() > PLACES => format!("lines {}, and more", many.join(", ")),
+        [rest @ .., last] => format!("lines {} and {last}", rest.join(", ")),
+        [] => "no line".to_owned(),
+    }
+}
+
+/// What helps where a text is missing: the place where it stands but for its white space, or where it begins.
+fn missing(content: &str, text: &str) -> String {
+    let wanted: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let lines: Vec<(usize, &str)> = content
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty())
+        .collect();
+    let Some(first) = wanted.first() else {
+        return "`old_text` is nothing but white space, and does not occur".to_owned();
+    };
+    let alike = lines
+        .windows(wanted.len())
+        .find(|window| window.iter().map(|(_, line)| *line).eq(wanted.iter().copied()));
+    if let Some(window) = alike
+        && let (Some((from, _)), Some((to, _))) = (window.first(), window.last())
+    {
+        let exact: Vec<&str> = content.lines().skip(from - 1).take(to - from + 1).collect();
+        let exact = exact.join("\n");
+        let (exact, left_out) = text::line_start(&exact, 2_000);
+        let more = if left_out > 0 { " .." } else { "" };
+        return format!(
+            "`old_text` does not occur; but for white space, it stands at {}, where the file has exactly:\n{exact}{more}\n",
+            if from == to {
+                format!("line {from}")
+            } else {
+                format!("lines {from} to {to}")
+            }
+        );
+    }
+    match lines.iter().find(|(_, line)| line.contains(first)) {
+        Some((line, _)) => format!(
+            "`old_text` does not occur; its first line stands at line {line}, but what follows differs; read the file \
+             again from there"
+        ),
+        None => "`old_text` does not occur, not even its first line; read the file again".to_owned(),
+    }
+}

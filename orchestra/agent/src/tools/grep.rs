@@ -1,0 +1,271 @@
+//! `grep`.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use orchestra_engine::CancellationToken;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::confined::{Confined, shown, work};
+use super::walk::{Ended, Pattern, files};
+use super::{arguments, spec, text};
+use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+
+/// How many bytes of a line are shown.
+const LINE: usize = 500;
+/// How many lines around a match may be asked for.
+const CONTEXT: usize = 20;
+/// What a compiled expression may take.
+const EXPRESSION: usize = 4 * 1024 * 1024;
+/// How long a line may be that is looked at.
+const HEAP: usize = 16 * 1024 * 1024;
+
+/// Searches files by a regular expression.
+pub(crate) struct Grep;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The regular expression, for one line, in the syntax of Rust's `regex` and ripgrep.
+    pattern: String,
+    /// The file or folder to look in, relative to the working folder; all of it unless given.
+    path: Option<String>,
+    /// Which files to look into, such as `*.rs` or `src/**/*.toml`; all unless given.
+    glob: Option<String>,
+    /// Whether capitals and small letters mean the same.
+    #[serde(default)]
+    ignore_case: bool,
+    /// How many lines around each match to show: 0 unless given, 20 at most.
+    context: Option<usize>,
+    /// Whether only the names of the files are wanted, with the number of matching lines in each.
+    #[serde(default)]
+    files_only: bool,
+}
+
+impl Tool for Grep {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            &SCHEMA,
+            "grep",
+            "Finds the lines that a regular expression matches. A match is shown as `path:line:text`, a line around it \
+             as `path-line-text`. Binary files, and files that git ignores, are left out; links are not followed.",
+        )
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            let limit = context.most_output();
+            let found = work(&context, move |folder, stop| {
+                search(folder, stop, &arguments, limit)
+            });
+            Ok(found.await?.into())
+        })
+    }
+}
+
+fn search(
+    folder: &Confined,
+    stop: &CancellationToken,
+    arguments: &Arguments,
+    limit: usize,
+) -> Result<String, ToolError> {
+    let start = arguments
+        .path
+        .as_deref()
+        .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
+    let matcher = matcher(&arguments.pattern, arguments.ignore_case)?;
+    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
+    let context = arguments.context.unwrap_or(0).min(CONTEXT);
+    let mut searcher = SearcherBuilder::new()
+        .line_number(true)
+        .line_terminator(LineTerminator::crlf())
+        .before_context(context)
+        .after_context(context)
+        .heap_limit(Some(HEAP))
+        .binary_detection(BinaryDetection::quit(0))
+        .build();
+    // Room for the last line.
+    let mut report = Report {
+        text: String::new(),
+        room: limit.saturating_sub(300),
+        names_only: arguments.files_only,
+        lines: 0,
+        files: 0,
+        full: false,
+    };
+    let mut unread = Vec::new();
+    let ended = files(folder, &start, stop, &mut |path| {
+        if only.as_ref().is_some_and(|only| !only.matches(path)) {
+            return ControlFlow::Continue(());
+        }
+        let name = shown(path);
+        let mut found = Found {
+            report: &mut report,
+            name: &name,
+            lines: 0,
+            stop,
+        };
+        let searched = in_file(folder, path, &mut searcher, &matcher, &mut found);
+        let lines = found.lines;
+        if let Err(fault) = searched {
+            unread.push(format!("{name}: {fault}"));
+        }
+        report.end_of_file(&name, lines);
+        match report.full {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    if stop.is_cancelled() {
+        return Err(ToolError::new("cancelled"));
+    }
+    Ok(report.finish(&arguments.pattern, ended, &unread))
+}
+
+fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, ToolError> {
+    let made = RegexMatcherBuilder::new()
+        .case_insensitive(ignore_case)
+        .crlf(true)
+        .size_limit(EXPRESSION)
+        .dfa_size_limit(EXPRESSION)
+        .build(pattern);
+    made.map_err(|fault| {
+        ToolError::new(format!(
+            "`{pattern}` is no regular expression for one line: {fault}. Signs with a meaning, such as `(`, `[`, `{{`, \
+             `.` and `*`, are written with a backslash where they mean themselves"
+        ))
+    })
+}
+
+fn in_file(
+    folder: &Confined,
+    path: &Path,
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    found: &mut Found<'_>,
+) -> Result<(), String> {
+    let (file, _) = folder.file(path).map_err(|fault| fault.message)?;
+    searcher
+        .search_reader(matcher, file, found)
+        .map_err(|fault| fault.to_string())
+}
+
+/// What is told of all files.
+struct Report {
+    text: String,
+    room: usize,
+    names_only: bool,
+    lines: usize,
+    files: usize,
+    full: bool,
+}
+
+impl Report {
+    fn add(&mut self, line: &str) {
+        if self.text.len() + line.len() > self.room {
+            self.full = true;
+        } else {
+            self.text.push_str(line);
+        }
+    }
+
+    fn end_of_file(&mut self, name: &str, lines: usize) {
+        if lines > 0 {
+            self.files += 1;
+            self.lines += lines;
+            if self.names_only {
+                self.add(&format!("{name}: {}\n", text::count(lines, "line")));
+            }
+        }
+    }
+
+    fn finish(self, pattern: &str, ended: Ended, unread: &[String]) -> String {
+        let mut text = self.text;
+        let counts = format!(
+            "{} in {}",
+            text::count(self.lines, "matching line"),
+            text::count(self.files, "file")
+        );
+        if self.full {
+            text.push_str(&format!(
+                "[{counts}, and there are more; narrow the search by `path`, `glob` or `pattern`, or ask for \
+                 `files_only`]\n"
+            ));
+        } else if ended == Ended::TooMany {
+            text.push_str(&format!(
+                "[{counts} so far; the folder is too large to be looked through, so look in a `path`]\n"
+            ));
+        } else if self.lines == 0 {
+            text.push_str(&format!("no line matches `{pattern}`\n"));
+        } else {
+            text.push_str(&format!("[{counts}]\n"));
+        }
+        if let Some(first) = unread.first() {
+            let count = text::count(unread.len(), "file");
+            let (first, _) = text::line_start(first, 150);
+            text.push_str(&format!("[{count} could not be searched to the end: {first}]\n"));
+        }
+        text
+    }
+}
+
+/// What is found in one file.
+struct Found<'f> {
+    report: &'f mut Report,
+    name: &'f str,
+    lines: usize,
+    stop: &'f CancellationToken,
+}
+
+impl Found<'_> {
+    fn add(&mut self, bytes: &[u8], number: Option<u64>, sign: char) -> bool {
+        if !self.report.names_only {
+            let line = String::from_utf8_lossy(bytes);
+            let (shown, left_out) = text::line_start(line.trim_end_matches(['\n', '\r']), LINE);
+            let more = if left_out > 0 {
+                format!(" [{left_out} more bytes]")
+            } else {
+                String::new()
+            };
+            let number = number.unwrap_or(0);
+            self.report
+                .add(&format!("{}{sign}{number}{sign}{shown}{more}\n", self.name));
+        }
+        !self.report.full && !self.stop.is_cancelled()
+    }
+}
+
+impl Sink for Found<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let go_on = self.add(found.bytes(), found.line_number(), ':');
+        self.lines += usize::from(go_on);
+        Ok(go_on)
+    }
+
+    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        Ok(self.add(line.bytes(), line.line_number(), '-'))
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        if !self.report.names_only {
+            self.report.add("--\n");
+        }
+        Ok(!self.report.full)
+    }
+}

@@ -1,0 +1,199 @@
+//! `read-file`.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use orchestra_engine::CancellationToken;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::confined::{Confined, shown, work};
+use super::{arguments, spec, text};
+use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+
+/// How many bytes of a file say whether it is text.
+const PROBE: usize = 8 * 1024;
+/// How many bytes of a line are shown.
+const LINE: usize = 2_000;
+
+/// Reads lines of a text file.
+pub(crate) struct ReadFile;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file, relative to the working folder.
+    path: String,
+    /// The first line to read, from 1.
+    offset: Option<u64>,
+    /// How many lines to read at most.
+    limit: Option<u64>,
+}
+
+impl Tool for ReadFile {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            &SCHEMA,
+            "read_file",
+            "Reads a text file. Each line comes behind its number and a tab, which are no part of the file. Of a long \
+             file only a part is shown; the last line then says how to read on.",
+        )
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            let limit = context.most_output();
+            let text = work(&context, move |folder, stop| {
+                read(folder, stop, &arguments, limit)
+            })
+            .await?;
+            Ok(text.into())
+        })
+    }
+}
+
+fn read(
+    folder: &Confined,
+    stop: &CancellationToken,
+    arguments: &Arguments,
+    limit: usize,
+) -> Result<String, ToolError> {
+    let first = arguments.offset.unwrap_or(1).max(1);
+    let most = arguments.limit.unwrap_or(u64::MAX);
+    if most == 0 {
+        return Err(ToolError::new("`limit` is 0, so there is nothing to read"));
+    }
+    let path = folder.inside(&arguments.path)?;
+    let (file, metadata) = folder.file(&path)?;
+    let mut file = BufReader::with_capacity(64 * 1024, file);
+    let fault = |fault: io::Error| folder.fault(&path, &fault);
+    if is_binary(file.fill_buf().map_err(fault)?) {
+        return Err(ToolError::new(format!(
+            "`{}` is a binary file of {}; it is not shown",
+            shown(&path),
+            text::count(usize::try_from(metadata.len()).unwrap_or(usize::MAX), "byte")
+        )));
+    }
+    // Room for the last line, which says what is not shown.
+    let room = limit.saturating_sub(300);
+    let mut page = Page::default();
+    let mut total = 0_u64;
+    while let Some(line) = next_line(&mut file, stop).map_err(fault)? {
+        total += 1;
+        if total >= first && total - first < most {
+            page.add(total, &line, room);
+        }
+    }
+    Ok(page.finish(&path, first, total))
+}
+
+/// The lines that are shown.
+#[derive(Default)]
+struct Page {
+    text: String,
+    last: u64,
+    full: bool,
+    replaced: bool,
+}
+
+impl Page {
+    fn add(&mut self, number: u64, line: &Line, room: usize) {
+        let content = String::from_utf8_lossy(&line.start);
+        let more = match line.length - line.start.len() as u64 {
+            0 => String::new(),
+            more => format!(" [{more} more bytes in this line]"),
+        };
+        let shown = format!("{number}\t{content}{more}\n");
+        self.full |= !self.text.is_empty() && self.text.len() + shown.len() > room;
+        if !self.full {
+            self.replaced |= matches!(content, std::borrow::Cow::Owned(_));
+            self.text.push_str(&shown);
+            self.last = number;
+        }
+    }
+
+    fn finish(mut self, path: &Path, first: u64, total: u64) -> String {
+        let name = shown(path);
+        if total == 0 {
+            return format!("[`{name}` is empty]");
+        }
+        if first > total {
+            return format!("[`{name}` has only {total} lines; there is no line {first}]");
+        }
+        if self.replaced {
+            self.text
+                .push_str("[bytes that are not UTF-8 are shown as \u{fffd}]\n");
+        }
+        if self.last < total {
+            let next = self.last + 1;
+            self.text.push_str(&format!(
+                "[lines {first} to {} of {total}; read on with `offset`: {next}]\n",
+                self.last
+            ));
+        }
+        self.text
+    }
+}
+
+/// A line, of which no more is kept than is shown.
+struct Line {
+    start: Vec<u8>,
+    length: u64,
+}
+
+/// The next line without its end; `None` at the end of the file.
+fn next_line(file: &mut impl BufRead, stop: &CancellationToken) -> io::Result<Option<Line>> {
+    let mut line = Line {
+        start: Vec::new(),
+        length: 0,
+    };
+    let mut any = false;
+    loop {
+        if stop.is_cancelled() {
+            return Err(io::Error::other("cancelled"));
+        }
+        let chunk = match file.fill_buf() {
+            Err(fault) if fault.kind() == io::ErrorKind::Interrupted => continue,
+            chunk => chunk?,
+        };
+        if chunk.is_empty() {
+            break;
+        }
+        any = true;
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let content = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        let room = LINE.saturating_sub(line.start.len()).min(content.len());
+        line.start
+            .extend_from_slice(content.get(..room).unwrap_or_default());
+        line.length += content.len() as u64;
+        let used = content.len() + usize::from(end.is_some());
+        file.consume(used);
+        if end.is_some() {
+            break;
+        }
+    }
+    if line.length > line.start.len() as u64 {
+        // A character that is cut in two would pass for a fault of the file.
+        while std::str::from_utf8(&line.start).is_err_and(|fault| fault.error_len().is_none()) {
+            line.start.pop();
+        }
+    } else if line.start.last() == Some(&b'\r') {
+        line.start.pop();
+        line.length -= 1;
+    }
+    Ok(any.then_some(line))
+}
+
+/// Whether the beginning of a file shows that it is no text.
+pub(crate) fn is_binary(start: &[u8]) -> bool {
+    start.iter().take(PROBE).any(|byte| *byte == 0)
+}

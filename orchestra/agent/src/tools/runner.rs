@@ -1,0 +1,240 @@
+//! Calls of tools as a model makes them: with hooks around each, and never without a result.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use orchestra_graph::did_you_mean;
+use serde_json::{Map, Value};
+
+use super::select::SelectedTools;
+use super::{clipped, in_words, text};
+use crate::hooks::{HookedCall, ToolHooks};
+use crate::model::{Arguments, ToolCall, ToolResult};
+use crate::tool::{Tool, ToolContext, ToolError};
+
+/// How many calls of one answer run side by side unless something else is set.
+const PARALLEL: usize = 8;
+/// How many bytes of an error those who follow the run are told.
+const TOLD: usize = 300;
+
+/// Makes the calls of a model.
+///
+/// Each call ends with a result for the model, whatever happens: an unknown tool, arguments that are no JSON object, a
+/// hook that refuses, an error or a panic of the tool, and a cancelled stage are results that say so. A result is no
+/// longer than the [context](ToolContext::most_output) says. Each call is [recorded][record] in the run.
+///
+/// The calls of one answer run side by side where all of their tools are [read-only](Tool::is_read_only), else one after
+/// the other in the order of the calls.
+///
+/// [record]: orchestra_engine::StageContext::record_tool_call
+///
+/// ```
+/// use orchestra_agent::{
+///     Arguments, BuiltinTools, SelectedTools, ToolCall, ToolContext, ToolRegistry, ToolRunner, ToolSet, select,
+/// };
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let mut registry = ToolRegistry::default();
+/// BuiltinTools.register(&mut registry);
+/// let tools = SelectedTools::new(select(&registry, &["glob"], &[], None)?);
+/// let runner = ToolRunner::new(tools, ToolContext::new("."));
+/// let call = |id: &str, name: &str, arguments: &str| ToolCall {
+///     id: id.into(),
+///     name: name.into(),
+///     arguments: Arguments::parse(arguments),
+/// };
+/// let results = runner
+///     .call_all(&[call("1", "glob", r#"{"pattern": "Cargo.toml"}"#), call("2", "glub", "{}")])
+///     .await;
+/// assert_eq!(results[0].content, "Cargo.toml\n[1 file]");
+/// assert_eq!(results[1].content, "there is no tool `glub`; did you mean `glob`? The tools are: glob");
+/// # Ok::<(), orchestra_agent::SelectError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ToolRunner {
+    tools: SelectedTools,
+    context: ToolContext,
+    hooks: ToolHooks,
+    parallel: usize,
+}
+
+impl ToolRunner {
+    /// A runner without hooks.
+    pub fn new(tools: SelectedTools, context: ToolContext) -> ToolRunner {
+        ToolRunner {
+            tools,
+            context,
+            hooks: ToolHooks::default(),
+            parallel: PARALLEL,
+        }
+    }
+
+    /// Sets the commands around each call.
+    pub fn hooks(mut self, hooks: ToolHooks) -> ToolRunner {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Sets how many calls run side by side at most: 8 unless set.
+    pub fn parallel(mut self, most: usize) -> ToolRunner {
+        self.parallel = most.max(1);
+        self
+    }
+
+    /// The tools, as the model is told of them.
+    pub fn tools(&self) -> &SelectedTools {
+        &self.tools
+    }
+
+    /// Makes the calls of one answer; the results are in the order of the calls.
+    ///
+    /// Dropping the future ends what runs.
+    pub async fn call_all(&self, calls: &[ToolCall]) -> Vec<ToolResult> {
+        let read_only = |call: &ToolCall| self.tools.get(&call.name).is_none_or(|tool| tool.is_read_only());
+        let parallel = if calls.iter().all(read_only) {
+            self.parallel
+        } else {
+            1
+        };
+        let calls = calls.iter().map(|call| self.call(call).boxed());
+        stream::iter(calls).buffered(parallel).collect().await
+    }
+
+    /// Makes one call.
+    pub async fn call(&self, call: &ToolCall) -> ToolResult {
+        let name = self.tools.configured_name(&call.name).unwrap_or(&call.name);
+        let began = Instant::now();
+        let result = match self.tools.get(&call.name) {
+            Some(tool) => self.guarded(name, tool, call).await,
+            None => Err(self.unknown(&call.name)),
+        };
+        let took = began.elapsed();
+        if let Some(stage) = self.context.stage() {
+            let error = result.as_ref().err().map(|error| {
+                let first = error.message.lines().next().unwrap_or_default();
+                text::line_start(first, TOLD).0
+            });
+            stage.record_tool_call(name, took, error);
+        }
+        let is_error = result.is_err();
+        ToolResult {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            content: result.unwrap_or_else(|error| error.message),
+            is_error,
+        }
+    }
+
+    /// A call with its hooks.
+    async fn guarded(&self, name: &str, tool: &Arc<dyn Tool>, call: &ToolCall) -> Result<String, ToolError> {
+        if self.context.cancellation().is_cancelled() {
+            return Err(cancelled());
+        }
+        let arguments = match &call.arguments {
+            Arguments::Object(arguments) => arguments,
+            Arguments::Malformed { problem, .. } => {
+                let expected = in_words(&tool.spec().parameters);
+                return Err(ToolError::new(format!(
+                    "the arguments are no JSON object: {problem}. Call again with a JSON object that holds: {expected}"
+                )));
+            }
+        };
+        let hooked = HookedCall {
+            tool: name,
+            id: &call.id,
+            arguments,
+        };
+        if let Err(why) = self.hooks.before(&hooked, &self.context).await {
+            let cancelled_now = self.context.cancellation().is_cancelled();
+            self.log(&format!(
+                "the call of `{name}` was not made: its hook `tool_hooks.pre` failed: {why}"
+            ));
+            return Err(match cancelled_now {
+                true => cancelled(),
+                false => ToolError::new(format!(
+                    "the call was not made, because a check before it failed: {why}"
+                )),
+            });
+        }
+        let began = Instant::now();
+        let result = self.bounded(tool, arguments.clone()).await;
+        let took = began.elapsed();
+        self.after(name, &hooked, &result, took).await;
+        result
+    }
+
+    async fn after(
+        &self,
+        name: &str,
+        call: &HookedCall<'_>,
+        result: &Result<String, ToolError>,
+        took: Duration,
+    ) {
+        let shown = result
+            .as_ref()
+            .map(String::as_str)
+            .map_err(|error| error.message.as_str());
+        if let Err(why) = self.hooks.after(call, shown, took, &self.context).await {
+            self.log(&format!(
+                "behind the call of `{name}` its hook `tool_hooks.post` failed: {why}"
+            ));
+        }
+    }
+
+    /// A call whose panic is an error, which ends when it is cancelled, and whose result is not too long.
+    async fn bounded(
+        &self,
+        tool: &Arc<dyn Tool>,
+        arguments: Map<String, Value>,
+    ) -> Result<String, ToolError> {
+        let limit = self.context.most_output();
+        let context = self.context.clone();
+        // A tool may panic before it gives a future, too.
+        let call = AssertUnwindSafe(async move { tool.call(arguments, context).await }).catch_unwind();
+        let result = tokio::select! {
+            biased;
+            result = call => result,
+            () = self.context.cancellation().cancelled() => return Err(cancelled()),
+        };
+        let clip = |text| clipped(text, limit, "ask for less at once");
+        match result {
+            Ok(Ok(output)) => Ok(clip(output.text)),
+            Ok(Err(error)) => Err(ToolError::new(clip(error.message))),
+            Err(payload) => {
+                let words = payload.downcast_ref::<String>().map(String::as_str);
+                let words = words.or_else(|| payload.downcast_ref::<&str>().copied());
+                let words = words.unwrap_or("it said nothing more");
+                Err(ToolError::new(clip(format!("the tool panicked: {words}"))))
+            }
+        }
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let (shown, _) = text::line_start(name, 100);
+        let near = did_you_mean(name, self.tools.names());
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        let end = if near.is_empty() { "." } else { "" };
+        let names: Vec<&str> = self.tools.names().collect();
+        ToolError::new(match names.is_empty() {
+            true => format!("there is no tool `{shown}`, nor any other"),
+            false => format!(
+                "there is no tool `{shown}`{near}{end} The tools are: {}",
+                names.join(", ")
+            ),
+        })
+    }
+
+    fn log(&self, message: &str) {
+        match self.context.stage() {
+            Some(stage) => stage.log(message),
+            None => tracing::info!("{message}"),
+        }
+    }
+}
+
+fn cancelled() -> ToolError {
+    ToolError::new("cancelled")
+}

@@ -1,0 +1,403 @@
+//! `search-code`.
+
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use grep_matcher::Matcher as _;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use orchestra_engine::CancellationToken;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::confined::{Confined, shown, work};
+use super::read::is_binary;
+use super::walk::{Ended, Pattern, files};
+use super::{arguments, spec, text};
+use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+
+/// More terms than this say no more.
+const TERMS: usize = 16;
+/// Larger files are data or made by programs.
+const LARGEST: u64 = 1024 * 1024;
+/// How many files are shown unless the model says otherwise, and at most.
+const FILES: (usize, usize) = (8, 50);
+/// How many places of a file are shown.
+const PLACES: usize = 4;
+/// How many bytes of a line are shown.
+const LINE: usize = 200;
+/// Words before a name that say that it is made there.
+const DEFINING: &[&str] = &[
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "type",
+    "const",
+    "static",
+    "mod",
+    "macro_rules!",
+    "class",
+    "def",
+    "function",
+    "func",
+    "interface",
+    "impl",
+    "module",
+    "package",
+    "namespace",
+    "union",
+    "record",
+    "#define",
+    "var",
+    "let",
+    "val",
+];
+
+/// Finds the files that fit some words best.
+pub(crate) struct SearchCode;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Words or names, such as `retry backoff` or `parse_config`. Capitals do not matter, and `parse_config` also finds
+    /// `parseConfig` and `parse-config`.
+    query: String,
+    /// The file or folder to look in, relative to the working folder; all of it unless given.
+    path: Option<String>,
+    /// Which files to look into, such as `*.rs`; all unless given.
+    glob: Option<String>,
+    /// How many files to show: 8 unless given, 50 at most.
+    limit: Option<usize>,
+}
+
+impl Tool for SearchCode {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            &SCHEMA,
+            "search_code",
+            "Finds the files that fit some words best, when it is not known exactly what to look for. A file counts the \
+             more, the more of the words it holds, the rarer those are elsewhere, and if it defines them or is named \
+             after them. Each file is shown with its best places. For exact patterns there is `grep`.",
+        )
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            let limit = context.most_output();
+            let found = work(&context, move |folder, stop| {
+                search(folder, stop, &arguments, limit)
+            });
+            Ok(found.await?.into())
+        })
+    }
+}
+
+fn search(
+    folder: &Confined,
+    stop: &CancellationToken,
+    arguments: &Arguments,
+    limit: usize,
+) -> Result<String, ToolError> {
+    let start = arguments
+        .path
+        .as_deref()
+        .map_or(Ok(PathBuf::from(".")), |path| folder.inside(path))?;
+    let terms = terms(&arguments.query)?;
+    let only = arguments.glob.as_deref().map(Pattern::new).transpose()?;
+    let (mut hits, mut looked_at) = (Vec::new(), 0_usize);
+    let ended = files(folder, &start, stop, &mut |path| {
+        if only.as_ref().is_none_or(|only| only.matches(path))
+            && let Some(content) = content(folder, path)
+        {
+            looked_at += 1;
+            hits.extend(Hit::of(path, &content, &terms));
+        }
+        ControlFlow::Continue(())
+    })?;
+    let ranked = rank(hits, &terms, looked_at);
+    let most = arguments.limit.unwrap_or(FILES.0).clamp(1, FILES.1);
+    let mut told = String::new();
+    let mut left_out = ranked.len();
+    // Room for the last line.
+    let room = limit.saturating_sub(300);
+    for (score, hit) in ranked.iter().take(most) {
+        let shown = entry(folder, *score, hit, &terms);
+        if told.len() + shown.len() > room {
+            break;
+        }
+        told.push_str(&shown);
+        left_out -= 1;
+    }
+    let words: Vec<&str> = terms.iter().map(|term| term.text.as_str()).collect();
+    if ranked.is_empty() {
+        told = format!("none of {} files holds {}\n", looked_at, words.join(", "));
+    } else if left_out > 0 {
+        told.push_str(&format!(
+            "[{} more; for those narrow the query, look in a `path`, or raise `limit`]\n",
+            text::count(left_out, "file")
+        ));
+    }
+    if ended == Ended::TooMany {
+        told.push_str("[the folder is too large to be looked through as a whole; look in a `path`]\n");
+    }
+    Ok(told)
+}
+
+/// A word of the query.
+struct Term {
+    text: String,
+    matcher: RegexMatcher,
+}
+
+fn terms(query: &str) -> Result<Vec<Term>, ToolError> {
+    let mut terms: Vec<Term> = Vec::new();
+    let words = query.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
+    for word in words.map(|word| word.trim_matches(['_', '-'])) {
+        let parts = parts(word);
+        let text = parts.join("_");
+        if text.is_empty() || terms.iter().any(|term| term.text == text) || terms.len() == TERMS {
+            continue;
+        }
+        // The parts are letters and digits, so none of them means anything to an expression.
+        let matcher = RegexMatcherBuilder::new()
+            .case_insensitive(true)
+            .build(&parts.join("[_-]?"));
+        let matcher =
+            matcher.map_err(|fault| ToolError::new(format!("`{word}` cannot be searched for: {fault}")))?;
+        terms.push(Term { text, matcher });
+    }
+    match terms.is_empty() {
+        true => Err(ToolError::new(
+            "`query` holds no word; give words or names to look for",
+        )),
+        false => Ok(terms),
+    }
+}
+
+/// The parts of a name in small letters: `parseConfig`, `parse_config` and `PARSE-CONFIG` are `parse` and `config`.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut before = '_';
+    for character in name.chars() {
+        let begins = character.is_uppercase() && (before.is_lowercase() || before.is_ascii_digit());
+        if matches!(before, '_' | '-') || begins {
+            parts.push(String::new());
+        }
+        if let (Some(part), true) = (parts.last_mut(), character.is_alphanumeric()) {
+            part.extend(character.to_lowercase());
+        }
+        before = character;
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The text of a file; `None` where it is none, or too large.
+fn content(folder: &Confined, path: &Path) -> Option<String> {
+    let (file, metadata) = folder.file(path).ok()?;
+    if metadata.len() > LARGEST {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    (!is_binary(&bytes)).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a file has of the terms.
+struct Hit {
+    path: PathBuf,
+    terms: Vec<Found>,
+    /// The best lines, from 0, the best one first.
+    lines: Vec<usize>,
+}
+
+/// What a file has of one term.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    count: usize,
+    whole: bool,
+    defined: bool,
+    in_path: bool,
+}
+
+impl Found {
+    fn weight(self) -> f64 {
+        let bonus = |holds: bool, weight: f64| if holds { weight } else { 0.0 };
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        f64::from(count).ln_1p()
+            + bonus(self.whole, 1.0)
+            + bonus(self.defined, 2.0)
+            + bonus(self.in_path, 2.0)
+    }
+}
+
+impl Hit {
+    fn of(path: &Path, content: &str, terms: &[Term]) -> Option<Hit> {
+        let name = shown(path);
+        let mut found = vec![Found::default(); terms.len()];
+        let mut lines: Vec<(usize, usize)> = Vec::new();
+        for (found, term) in found.iter_mut().zip(terms) {
+            found.in_path = is_in(&term.matcher, name.as_bytes());
+            // Most files hold none of the terms, so the whole is asked before its lines are.
+            if !is_in(&term.matcher, content.as_bytes()) {
+                continue;
+            }
+            for (number, line) in content.lines().enumerate() {
+                let mut best = 0;
+                let searched = term.matcher.find_iter(line.as_bytes(), |place| {
+                    let (whole, defined) = kind(line, place.start(), place.end());
+                    found.count += 1;
+                    found.whole |= whole;
+                    found.defined |= defined;
+                    best = best.max(1 + usize::from(whole) + 2 * usize::from(defined));
+                    true
+                });
+                if searched.is_ok() && best > 0 {
+                    lines.push((number, best));
+                }
+            }
+        }
+        let any = found.iter().any(|found| found.count > 0 || found.in_path);
+        any.then(|| Hit {
+            path: path.to_owned(),
+            terms: found,
+            lines: best(lines),
+        })
+    }
+}
+
+/// The lines that say most, each counted for every term that it holds.
+fn best(mut lines: Vec<(usize, usize)>) -> Vec<usize> {
+    lines.sort_unstable();
+    let mut summed: Vec<(usize, usize)> = Vec::new();
+    for (number, weight) in lines {
+        match summed.last_mut() {
+            // A second term on the line is worth more than a better place of the first.
+            Some((last, sum)) if *last == number => *sum += weight + 2,
+            _ => summed.push((number, weight)),
+        }
+    }
+    summed.sort_by(|(left, heavy), (right, light)| light.cmp(heavy).then(left.cmp(right)));
+    summed
+        .into_iter()
+        .take(PLACES)
+        .map(|(number, _)| number)
+        .collect()
+}
+
+fn is_in(matcher: &RegexMatcher, bytes: &[u8]) -> bool {
+    matcher.is_match(bytes).unwrap_or(false)
+}
+
+/// Whether a match is a whole name, and whether it is defined there.
+fn kind(line: &str, start: usize, end: usize) -> (bool, bool) {
+    let (before, behind) = (
+        line.get(..start).unwrap_or_default(),
+        line.get(end..).unwrap_or_default(),
+    );
+    let of_name = |c: char| c.is_alphanumeric() || c == '_';
+    let whole = !before.ends_with(of_name) && !behind.starts_with(of_name);
+    let word = before.split_whitespace().next_back();
+    let defined =
+        whole && before.ends_with(char::is_whitespace) && word.is_some_and(|word| DEFINING.contains(&word));
+    (whole, defined)
+}
+
+/// The files with their scores, the best one first.
+fn rank(hits: Vec<Hit>, terms: &[Term], looked_at: usize) -> Vec<(f64, Hit)> {
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let rarity: Vec<f64> = (0..terms.len())
+        .map(|at| {
+            let has = |hit: &&Hit| {
+                hit.terms
+                    .get(at)
+                    .is_some_and(|found| found.count > 0 || found.in_path)
+            };
+            let holders = hits.iter().filter(has).count().max(1);
+            (1.0 + number(looked_at) / number(holders)).ln()
+        })
+        .collect();
+    let mut ranked: Vec<(f64, Hit)> = hits
+        .into_iter()
+        .map(|hit| {
+            let sum: f64 = hit
+                .terms
+                .iter()
+                .zip(&rarity)
+                .map(|(found, rarity)| found.weight() * rarity)
+                .sum();
+            let held = hit.terms.iter().filter(|found| found.weight() > 0.0).count();
+            (sum * number(held) / number(terms.len()), hit)
+        })
+        .collect();
+    ranked.sort_by(|(low, left), (high, right)| high.total_cmp(low).then_with(|| left.path.cmp(&right.path)));
+    ranked
+}
+
+/// What is told of a file: score, terms, best places with a line before and behind.
+fn entry(folder: &Confined, score: f64, hit: &Hit, terms: &[Term]) -> String {
+    let counts: Vec<String> = terms
+        .iter()
+        .zip(&hit.terms)
+        .filter(|(_, found)| found.count > 0)
+        .map(|(term, found)| format!("{} {}", term.text, found.count))
+        .collect();
+    let counts = if counts.is_empty() {
+        "by its name".to_owned()
+    } else {
+        counts.join(", ")
+    };
+    let mut told = format!("{} (score {score:.1}; {counts})\n", shown(&hit.path));
+    let content = content(folder, &hit.path).unwrap_or_default();
+    let lines: Vec<&str> = content.lines().collect();
+    let mut wanted: Vec<usize> = hit
+        .lines
+        .iter()
+        .flat_map(|at| at.saturating_sub(1)..=at + 1)
+        .filter(|at| *at < lines.len())
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut last = None;
+    for at in wanted {
+        if last.is_some_and(|last: usize| last + 1 < at) {
+            told.push_str("  --\n");
+        }
+        last = Some(at);
+        let sign = if hit.lines.contains(&at) { ':' } else { '-' };
+        let (line, left_out) = text::line_start(lines.get(at).copied().unwrap_or_default(), LINE);
+        let more = if left_out > 0 { " .." } else { "" };
+        told.push_str(&format!("  {}{sign} {line}{more}\n", at + 1));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_same_parts_however_it_is_written() {
+        for name in [
+            "parseConfig",
+            "parse_config",
+            "PARSE-CONFIG",
+            "ParseConfig",
+            "_parse__config",
+        ] {
+            assert_eq!(parts(name), ["parse", "config"], "{name}");
+        }
+        assert_eq!(parts("HTTPServer2Go"), ["httpserver2", "go"]);
+        assert!(parts("__").is_empty());
+    }
+}

@@ -1,0 +1,124 @@
+//! `shell`.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use orchestra_engine::process::{Exit, ShellCommand, ToolOutput};
+use orchestra_graph::format_duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{arguments, spec, text};
+use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
+
+/// How long a command may take unless the model says otherwise.
+const USUAL: Duration = Duration::from_secs(120);
+/// How long a command may take at most.
+const LONGEST: Duration = Duration::from_secs(1_800);
+
+/// Runs a command.
+pub(crate) struct Shell;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(arguments::schema_of::<Arguments>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The command, as the shell (`sh -c`) reads it.
+    command: String,
+    /// After how many seconds the command is ended: 120 unless given, 1800 at most.
+    timeout_seconds: Option<u64>,
+}
+
+impl Tool for Shell {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            &SCHEMA,
+            "shell",
+            "Runs a command in the working folder, and gives its exit code and both outputs. It finds no input, and \
+             nothing of it stays behind when it ends. Of a long output the middle is left out.",
+        )
+    }
+
+    fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            if arguments.command.contains('\0') {
+                return Err(ToolError::new("the command holds a NUL character"));
+            }
+            let limit = match arguments.timeout_seconds {
+                Some(0) => return Err(ToolError::new("`timeout_seconds` is 0, so nothing could be done")),
+                Some(seconds) => Duration::from_secs(seconds).min(LONGEST),
+                None => USUAL,
+            };
+            let command = in_context(ShellCommand::new(arguments.command), &context).timeout(limit);
+            finished(command, limit, context.most_output())
+                .await
+                .map(Into::into)
+        })
+    }
+}
+
+/// A command with the folder, the environment and the end of a call.
+pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellCommand {
+    let names = context.inherited_env().iter();
+    let command = names.fold(command, |command, name| command.inherit(name.as_str()));
+    command
+        .directory(context.root())
+        .cancel(context.cancellation().clone())
+}
+
+/// Runs a command, and tells a model what came of it; everything but the exit code 0 is an error.
+pub(crate) async fn finished(
+    command: ShellCommand,
+    limit: Duration,
+    most: usize,
+) -> Result<String, ToolError> {
+    // What is kept of both streams fits into the result together.
+    let each = most.saturating_sub(600) / 2;
+    let output = command.capture_limit(each).run().await.map_err(|fault| {
+        let source = std::error::Error::source(&fault);
+        let cause = source.map_or_else(String::new, |cause| format!(": {cause}"));
+        ToolError::new(format!("{fault}{cause}"))
+    })?;
+    let told = told(&output, limit);
+    match output.exit {
+        Exit::Code(0) => Ok(told),
+        _ => Err(ToolError::new(told)),
+    }
+}
+
+fn told(output: &ToolOutput, limit: Duration) -> String {
+    let mut told = match output.exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("killed by signal {signal}"),
+        Exit::TimedOut => format!("ended after {}, its time limit", format_duration(limit)),
+        Exit::Cancelled => "cancelled".to_owned(),
+        _ => "ended".to_owned(),
+    };
+    for (name, stream, bytes) in [
+        ("standard output", &output.stdout, output.stdout_bytes),
+        ("standard error output", &output.stderr, output.stderr_bytes),
+    ] {
+        if bytes > 0 {
+            let bytes = text::count(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
+            told.push_str(&format!(
+                "\n--- {name} ({bytes}) ---\n{}",
+                stream.trim_end_matches('\n')
+            ));
+        }
+    }
+    if output.stdout_bytes + output.stderr_bytes == 0 {
+        told.push_str("\nno output");
+    }
+    if output.truncated {
+        told.push_str(
+            "\n[of the output only the ends are shown; to see all of it, send it to a file and read that in parts]",
+        );
+    }
+    if output.lossy {
+        told.push_str("\n[bytes that are not UTF-8 are shown as \u{fffd}]");
+    }
+    told
+}

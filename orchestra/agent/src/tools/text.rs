@@ -1,0 +1,66 @@
+//! Text for models: bounded, and saying so.
+
+/// A text of at most about `limit` bytes: where it is longer, its beginning and its end, with a line between them that
+/// says how much is left out.
+pub(crate) fn clipped(text: String, limit: usize, how: &str) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let half = limit / 2;
+    let (head, tail) = (floor(&text, half), ceiling(&text, text.len() - half));
+    let left_out = tail - head;
+    let head = text.get(..head).unwrap_or_default();
+    let tail = text.get(tail..).unwrap_or_default();
+    format!("{head}\n[{left_out} bytes are left out here; {how}]\n{tail}")
+}
+
+/// The beginning of a line, and how many bytes of it are left out.
+pub(crate) fn line_start(line: &str, limit: usize) -> (&str, usize) {
+    let end = floor(line, limit);
+    (line.get(..end).unwrap_or_default(), line.len() - end)
+}
+
+/// `1 line`, `2 lines`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+/// The last border between characters at or before a place.
+fn floor(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The first border between characters at or behind a place.
+fn ceiling(text: &str, at: usize) -> usize {
+    let mut places = at..text.len();
+    places.find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_is_counted_and_characters_stay_whole() {
+        for length in 0..60 {
+            let text: String = "aäöüß€".chars().cycle().take(length).collect();
+            let cut = clipped(text.clone(), 20, "ask for less");
+            if text.len() <= 20 {
+                assert_eq!(cut, text);
+                continue;
+            }
+            let (head, rest) = cut.split_once("\n[").unwrap();
+            let (told, tail) = rest
+                .split_once(" bytes are left out here; ask for less]\n")
+                .unwrap();
+            let left_out: usize = told.parse().unwrap();
+            assert!(text.starts_with(head) && text.ends_with(tail));
+            assert_eq!(head.len() + tail.len() + left_out, text.len());
+            assert!(head.len() <= 10 && tail.len() <= 10);
+        }
+    }
+}

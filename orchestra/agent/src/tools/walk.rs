@@ -1,0 +1,199 @@
+//! The files of a folder, as the tools that search see them: in order, without what git ignores, without links.
+
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use globset::{Glob, GlobBuilder, GlobMatcher};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use orchestra_engine::CancellationToken;
+
+use super::confined::Confined;
+use crate::tool::ToolError;
+
+/// The files that say what is ignored, in each folder; the later one holds.
+const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+/// What a file of ignored names may weigh.
+const IGNORE_SIZE: u64 = 1024 * 1024;
+/// Folders deeper than this are left out: nobody keeps sources there, but links in a circle would lead there.
+const DEEPEST: usize = 64;
+/// How many entries are looked at before a walk gives up.
+const MOST: usize = 500_000;
+
+/// Why a walk ended before it had seen everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It saw everything.
+    Complete,
+    /// Who asked had enough.
+    Enough,
+    /// There are too many entries.
+    TooMany,
+}
+
+/// Calls `visit` with each file below `start`, by its path in the working folder, in the order of names.
+///
+/// `start` may be a file; it is visited whatever is ignored.
+pub(crate) fn files(
+    folder: &Confined,
+    start: &Path,
+    stop: &CancellationToken,
+    visit: &mut dyn FnMut(&Path) -> ControlFlow<()>,
+) -> Result<Ended, ToolError> {
+    let start = match start == Path::new(".") {
+        true => PathBuf::new(),
+        false => normal(start),
+    };
+    let here = if start.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        &start
+    };
+    let found = folder
+        .dir()
+        .metadata(here)
+        .map_err(|fault| folder.fault(here, &fault))?;
+    if !found.is_dir() {
+        return Ok(match visit(&start) {
+            ControlFlow::Continue(()) => Ended::Complete,
+            ControlFlow::Break(()) => Ended::Enough,
+        });
+    }
+    let mut walk = Walk {
+        folder,
+        stop,
+        visit,
+        ignored: Vec::new(),
+        seen: 0,
+    };
+    let above: Vec<PathBuf> = start.ancestors().skip(1).map(Path::to_owned).collect();
+    for folder in above.iter().rev() {
+        walk.enter(folder);
+    }
+    match walk.below(&start, 0) {
+        ControlFlow::Continue(()) => Ok(Ended::Complete),
+        ControlFlow::Break(_) if stop.is_cancelled() => Err(ToolError::new("cancelled")),
+        ControlFlow::Break(ended) => Ok(ended),
+    }
+}
+
+/// A path without `.` in it, so that it can be compared with patterns.
+fn normal(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|component| !matches!(component, std::path::Component::CurDir))
+        .collect()
+}
+
+struct Walk<'w> {
+    folder: &'w Confined,
+    stop: &'w CancellationToken,
+    visit: &'w mut dyn FnMut(&Path) -> ControlFlow<()>,
+    /// The folders from the root to here, with what each says of ignored names.
+    ignored: Vec<(PathBuf, Vec<Gitignore>)>,
+    seen: usize,
+}
+
+impl Walk<'_> {
+    fn below(&mut self, path: &Path, depth: usize) -> ControlFlow<Ended> {
+        let here = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        // A folder that cannot be read, or is gone by now, has nothing to show.
+        let Ok(entries) = self.folder.dir().read_dir(here) else {
+            return ControlFlow::Continue(());
+        };
+        self.enter(path);
+        let mut names = Vec::new();
+        for entry in entries.flatten() {
+            self.seen += 1;
+            if self.seen > MOST || self.stop.is_cancelled() {
+                return ControlFlow::Break(Ended::TooMany);
+            }
+            if let Ok(kind) = entry.file_type() {
+                names.push((entry.file_name(), kind));
+            }
+        }
+        names.sort_by(|(left, _), (right, _)| left.cmp(right));
+        for (name, kind) in names {
+            let path = path.join(&name);
+            if name == ".git" || self.is_ignored(&path, kind.is_dir()) {
+                continue;
+            }
+            if kind.is_file() {
+                if (self.visit)(&path).is_break() {
+                    return ControlFlow::Break(Ended::Enough);
+                }
+            } else if kind.is_dir() && depth < DEEPEST {
+                self.below(&path, depth + 1)?;
+            }
+        }
+        self.ignored.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn enter(&mut self, path: &Path) {
+        let found = IGNORE_FILES
+            .iter()
+            .filter_map(|name| self.ignore_file(&path.join(name)));
+        let found = found.collect();
+        self.ignored.push((path.to_owned(), found));
+    }
+
+    /// What a file says of ignored names; a line that cannot be understood is passed over, as git does.
+    fn ignore_file(&self, path: &Path) -> Option<Gitignore> {
+        // Asked first, since nearly every folder has none.
+        self.folder.dir().symlink_metadata(path).ok()?;
+        let (file, _) = self.folder.file(path).ok()?;
+        let mut bytes = Vec::new();
+        file.take(IGNORE_SIZE).read_to_end(&mut bytes).ok()?;
+        let mut builder = GitignoreBuilder::new(".");
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            if let Err(fault) = builder.add_line(None, line) {
+                tracing::debug!(%fault, path = %path.display(), "a line of ignored names is passed over");
+            }
+        }
+        builder.build().ok()
+    }
+
+    /// Whether git would ignore a path; the innermost file that says something about it holds.
+    fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {
+        for (folder, files) in self.ignored.iter().rev() {
+            let inside = path.strip_prefix(folder).unwrap_or(path);
+            for file in files.iter().rev() {
+                match file.matched(inside, is_folder) {
+                    Match::Ignore(_) => return true,
+                    Match::Whitelist(_) => return false,
+                    Match::None => {}
+                }
+            }
+        }
+        false
+    }
+}
+
+/// A pattern for paths: `*.rs` means files of any folder, `src/**/*.rs` those below `src`.
+pub(crate) struct Pattern(GlobMatcher);
+
+impl Pattern {
+    pub(crate) fn new(text: &str) -> Result<Pattern, ToolError> {
+        let text = text.strip_prefix("./").unwrap_or(text);
+        let whole = match text.contains('/') {
+            true => text.to_owned(),
+            false => format!("**/{text}"),
+        };
+        let made: Result<Glob, _> = GlobBuilder::new(&whole).literal_separator(true).build();
+        made.map(|glob| Pattern(glob.compile_matcher())).map_err(|fault| {
+            ToolError::new(format!(
+                "`{text}` is no pattern for paths: {}; `*`, `?`, `**`, `[a-z]` and `{{a,b}}` have a meaning",
+                fault.kind()
+            ))
+        })
+    }
+
+    pub(crate) fn matches(&self, path: &Path) -> bool {
+        self.0.is_match(path)
+    }
+}
