@@ -357,7 +357,8 @@ words! {
 }
 
 section! {
-    /// A parameter of a tool. The command gets it as an environment variable of the same name.
+    /// A parameter of a tool. The command gets it as an environment variable, `ORCHESTRA_ARG_` and the name in capitals,
+    /// with `_` for `-`; never as a part of its text.
     ///
     /// ```
     /// use orchestra_config::{Parameter, ParameterType};

@@ -170,7 +170,7 @@ fn tools_of_the_program_are_known_by_their_types() {
 /// A tool.
 pub struct QueryDatabase;
 impl orchestra::agents::ToolSet for QueryDatabase {
-    const NAMES: &'static [&'static [&'static str]] = &[&[\"query_database\"]];
+    const NAMES: orchestra::agents::ToolNames = orchestra::agents::ToolNames::List(&[\"query-database\"]);
     fn register(self, _: &mut orchestra::agents::ToolRegistry) {}
 }
 orchestra::pipeline! {
