@@ -56,7 +56,8 @@
 //! ```
 //!
 //! Features: `macros` (on by default) brings the macros and the engine; `engine` the engine alone; without either
-//! this is the language alone, [`graph`]. `cli` brings the whole command line, `testkit` what tests of pipelines need.
+//! this is the language alone, [`graph`]. `cli` brings the whole command line, `testkit` what tests of pipelines need,
+//! `agents` models, tools and the project configuration: the modules `agents` and `config`.
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
@@ -68,16 +69,16 @@ mod compiled;
 #[cfg(feature = "cli")]
 mod main_macro;
 
-#[cfg(feature = "agents")]
-#[doc(inline)]
-pub use orchestra_agent as agent;
-#[cfg(feature = "agents")]
-#[doc(inline)]
-pub use orchestra_config as config;
 pub use orchestra_graph as graph;
 
 #[cfg(feature = "macros")]
 pub use compiled::{Choice, Transition, Transitions, UnknownNode};
+#[cfg(feature = "agents")]
+#[doc(inline)]
+pub use orchestra_agent as agents;
+#[cfg(feature = "agents")]
+#[doc(inline)]
+pub use orchestra_config as config;
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;

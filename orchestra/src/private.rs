@@ -27,37 +27,16 @@ pub use orchestra_graph::{NodeIndex, Position, Readable};
 #[cfg(feature = "cli")]
 pub use orchestra_cli as cli;
 
-/// Stops the build where none of the known tools has the name. Configurations and models write `-` and `_` alike.
+/// Stops the build where a set of tools does not have one of the name.
 ///
 /// # Panics
 /// At compile time, with the given words.
 #[cfg(feature = "agents")]
 #[allow(clippy::panic)] // A panic in a constant is the only way to a compile error there.
-pub const fn verify_tool(known: &[&[&str]], name: &str, words: &str) {
-    let mut set = 0;
-    while set < known.len() {
-        let mut at = 0;
-        while at < known[set].len() {
-            if same_tool(known[set][at].as_bytes(), name.as_bytes()) {
-                return;
-            }
-            at += 1;
-        }
-        set += 1;
+pub const fn verify_tool(known: &orchestra_agent::ToolNames, name: &str, words: &str) {
+    if !known.contain(name) {
+        panic!("{}", words)
     }
-    panic!("{}", words)
-}
-
-#[cfg(feature = "agents")]
-const fn same_tool(a: &[u8], b: &[u8]) -> bool {
-    const fn canonical(byte: u8) -> u8 {
-        if byte == b'_' { b'-' } else { byte }
-    }
-    let mut at = 0;
-    while at < a.len() && at < b.len() && canonical(a[at]) == canonical(b[at]) {
-        at += 1;
-    }
-    at == a.len() && at == b.len()
 }
 
 use crate::compiled::UnknownNode;

@@ -159,7 +159,7 @@ fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) -> TokenStr
         krate::located(krate.clone(), end),
     );
     let mut call = quote_spanned!(start=> #first::__private::verify_tool);
-    call.extend(quote_spanned!(end=> (<#tools as #last::agent::ToolSet>::NAMES, #name, #text)));
+    call.extend(quote_spanned!(end=> (&<#tools as #last::agents::ToolSet>::NAMES, #name, #text)));
     quote! { const _: () = #call; }
 }
 

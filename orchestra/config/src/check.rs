@@ -1,12 +1,13 @@
 //! What a configuration says must fit together; what no pipeline is needed for is checked when the file is read.
 
+use std::collections::BTreeMap;
+
 use orchestra_graph::{Diagnostic, Report, Span};
 
 use crate::decode::{Codes, Decode, Faults, suggestion};
 use crate::located::Located;
-use crate::settings::{
-    BUILT_IN_TOOLS, Backend, BackendKind, CommandTool, Configuration, Names, ProviderKind, place, tool_name,
-};
+use crate::names::{BUILT_IN_TOOLS, place, tool_name};
+use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
 use crate::tree;
 
 /// The codes of faults of `orchestra.yaml`.
@@ -16,18 +17,6 @@ const CODES: Codes = Codes {
     duplicate_key: "config_duplicate_key",
     value: "config_value",
 };
-
-/// Variables that decide what a command is rather than what it does.
-const RESERVED: &[&str] = &[
-    "BASH_ENV",
-    "ENV",
-    "HOME",
-    "IFS",
-    "PATH",
-    "SHELL",
-    "SHELLOPTS",
-    "TMPDIR",
-];
 
 impl Configuration {
     /// Reads `orchestra.yaml`: what was understood of it, and everything that is wrong with it.
@@ -325,20 +314,26 @@ fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mut Faults) {
             "add `command:` with the shell command to run",
         );
     }
-    let parameters: &Names<_> = &tool.parameters;
-    for parameter in parameters.keys() {
-        let span = place(parameters, parameter);
-        variable_name(&Located::new(parameter.clone(), span), faults);
-        let upper = parameter.to_ascii_uppercase();
-        let loads = ["LD_", "DYLD_", "ORCHESTRA_"]
-            .iter()
-            .any(|prefix| upper.starts_with(prefix));
-        if loads || RESERVED.contains(&parameter.as_str()) {
+    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    for parameter in tool.parameters.keys() {
+        let span = place(&tool.parameters, parameter);
+        let sign = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if !parameter.starts_with(|c: char| c.is_ascii_alphabetic()) || !parameter.chars().all(sign) {
             faults.value(
-                format!("a parameter cannot be called `{parameter}`"),
+                format!("`{parameter}` is no name of a parameter"),
                 span,
-                "the command gets it as an environment variable, and this one has a meaning of its own",
+                "use letters, digits, `_` and `-`, and begin with a letter",
             );
+        }
+        // Both would be one variable of the command.
+        let variable = parameter.to_ascii_uppercase().replace('-', "_");
+        match taken.get(&variable) {
+            Some(other) => faults.value(
+                format!("the parameters `{other}` and `{parameter}` are both `ORCHESTRA_ARG_{variable}`"),
+                span,
+                "rename one of them",
+            ),
+            None => drop(taken.insert(variable, parameter)),
         }
     }
 }

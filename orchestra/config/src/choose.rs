@@ -4,36 +4,21 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
 
+use crate::candidate::{Candidate, Doer, Place, of_attribute, of_pipeline, of_word};
 use crate::check::{unknown_backend, unknown_provider};
 use crate::decode::suggestion;
 use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
 use crate::located::Located;
+use crate::names::{BUILT_IN_TOOLS, tool_name};
 use crate::reports::Reports;
 use crate::resolve::Project;
 use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
-use crate::settings::{
-    Agent, BUILT_IN_TOOLS, BackendKind, Effort, Mode, PipelineSettings, Provider, tool_name,
-};
-use crate::stage::{Said, Stages};
+use crate::settings::{Agent, BackendKind, Effort, Mode, PipelineSettings, Provider};
+use crate::stage::Stages;
 use crate::template::{TaskTemplate, Variables, check};
 
 /// The names for models that configurations usually give.
 const TIERS: &[&str] = &["smart", "worker", "cheap"];
-
-/// Where something is said.
-#[derive(Clone, Copy)]
-enum Place {
-    Pipeline(Span),
-    Configuration(Span),
-    Nowhere,
-}
-
-/// A value that may be chosen.
-struct Candidate<T> {
-    value: T,
-    reason: Reason,
-    place: Place,
-}
 
 pub(crate) struct Resolver<'r> {
     pub(crate) project: &'r Project,
@@ -45,51 +30,6 @@ pub(crate) struct Resolver<'r> {
     pub(crate) library: &'r Library<'r>,
     pub(crate) reports: &'r mut Reports,
     pub(crate) unknown_tools: Vec<UnknownTool>,
-}
-
-/// The agent of a stage.
-struct Doer<'r> {
-    agent: &'r Agent,
-    /// Where the program defines it, its values have the place of its name.
-    place: Option<Place>,
-}
-
-impl Doer<'_> {
-    fn said<T: Clone>(&self, value: &Option<Located<T>>) -> Option<Candidate<T>> {
-        let value = value.as_ref()?;
-        Some(Candidate {
-            value: value.value.clone(),
-            reason: Reason::Agent,
-            place: self.place.unwrap_or(Place::Configuration(value.span)),
-        })
-    }
-}
-
-fn of_pipeline<T: Clone>(value: Option<&Located<T>>, reason: Reason) -> Option<Candidate<T>> {
-    value.map(|value| Candidate {
-        value: value.value.clone(),
-        reason,
-        place: Place::Configuration(value.span),
-    })
-}
-
-fn of_attribute(said: Option<Said<'_>>) -> Option<Candidate<String>> {
-    let said = said.filter(Said::is_filled)?;
-    Some(Candidate {
-        value: said.text.trim().to_owned(),
-        reason: said.reason,
-        place: Place::Pipeline(said.span),
-    })
-}
-
-/// An attribute that is one of some words; the language has checked that it is.
-fn of_word<T>(said: Option<Said<'_>>, of: impl Fn(&str) -> Option<T>) -> Option<Candidate<T>> {
-    let said = of_attribute(said)?;
-    Some(Candidate {
-        value: of(&said.value)?,
-        reason: said.reason,
-        place: said.place,
-    })
 }
 
 impl<'r> Resolver<'r> {
@@ -346,7 +286,7 @@ impl<'r> Resolver<'r> {
                 )
             })
             .or_else(smart);
-        let (Some(mut chosen), Some(provider)) = (chosen, provider) else {
+        let Some(mut chosen) = chosen else {
             // Of a provider that there is not, nothing more is to be said.
             let known = |name: &str| self.project.configuration.provider_kind(name).is_some();
             if let Some(provider) = provider.filter(|named| kind.needs_model() && known(&named.value)) {
@@ -362,6 +302,10 @@ impl<'r> Resolver<'r> {
                 });
             }
             return (None, None);
+        };
+        // Without a provider a name stands for itself.
+        let Some(provider) = provider else {
+            return (Some(chosen), None);
         };
         if let Some(model) = settings.and_then(|settings| settings.models.get(&chosen.value)) {
             let alias = std::mem::replace(&mut chosen.value, model.value.clone());

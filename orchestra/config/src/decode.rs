@@ -299,11 +299,11 @@ macro_rules! section {
 
 /// An enum of words.
 macro_rules! words {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)* }
+        $vis enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)* }
 
         impl $name {
             /// The words that there are.

@@ -7,9 +7,10 @@ use orchestra_graph::{Analysis, ChildReader, Diagnostic, Pipeline, ReadFault, Re
 use crate::choose::Resolver;
 use crate::files::{FileUse, Files, folder_of, join};
 use crate::layers::Library;
+use crate::names::tool_name;
 use crate::reports::Reports;
 use crate::resolved::Resolution;
-use crate::settings::{Agent, Configuration, tool_name};
+use crate::settings::{Agent, Configuration};
 use crate::stage::Stages;
 use crate::tree::MAX_BYTES;
 

@@ -50,7 +50,7 @@ agents:
   critic: {}
 tools:
   shell: {command: sh}
-  deploy: {parameters: {PATH: {type: strng}}}
+  deploy: {parameters: {dry-run: {type: strng}, DRY_RUN: {}, 'a b': {}}}
 workspace:
   repos: {backend: {}}
   tools: {bakend: {lint: {command: make}}}

@@ -169,9 +169,9 @@ fn tools_of_the_program_are_known_by_their_types() {
     let program = "
 /// A tool.
 pub struct QueryDatabase;
-impl orchestra::agent::ToolSet for QueryDatabase {
-    const NAMES: &'static [&'static [&'static str]] = &[&[\"query_database\"]];
-    fn register(self, _: &mut orchestra::agent::ToolRegistry) {}
+impl orchestra::agents::ToolSet for QueryDatabase {
+    const NAMES: orchestra::agents::ToolNames = orchestra::agents::ToolNames::List(&[\"query-database\"]);
+    fn register(self, _: &mut orchestra::agents::ToolRegistry) {}
 }
 orchestra::pipeline! {
     pub mod review = \"./review.dot\",
