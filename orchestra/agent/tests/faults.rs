@@ -129,20 +129,20 @@ fn table() -> Vec<Row> {
         row("hang before headers", Kind::Timeout, |_| {
             Answer::fault(Fault::HangBeforeHeaders)
         })
-        .limits(60_000, 300)
-        .says("nothing came for 300 ms"),
+        .limits(60_000, 2_000)
+        .says("nothing came for 2 s"),
         row("hang in the middle", Kind::Timeout, |_| {
             Answer::fault(Fault::HangInTheMiddle)
         })
-        .limits(60_000, 1_500)
+        .limits(60_000, 3_000)
         .usage(Some(told_in_the_middle))
         .says("nothing came for"),
         row("drip", Kind::Timeout, |_| {
-            Answer::fault(Fault::Drip(Duration::from_millis(25)))
+            Answer::fault(Fault::Drip(Duration::from_millis(50)))
         })
-        .limits(1_000, 60_000)
+        .limits(3_000, 60_000)
         .usage(None)
-        .says("no whole answer came within 1 s"),
+        .says("no whole answer came within 3 s"),
         row("429 with seconds", Kind::RateLimited, |wire| {
             slow_down(wire, "7".into())
         })
