@@ -5,11 +5,10 @@
 use std::time::{Duration, Instant};
 
 use orchestra_agent::{
-    Arguments, KeySource, Model, ModelErrorKind, ModelReply, ModelRequest, Models, ProviderKind,
-    ProviderSettings, StopReason, TokenUsage, ToolCall,
+    Arguments, ExposeSecret, KeySource, Model, ModelErrorKind, ModelReply, ModelRequest, Models,
+    ProviderKind, ProviderSettings, StopReason, TokenUsage, ToolCall,
 };
 use orchestra_model_server_tests::{Answer, Fault, ModelServer, Usage, Wire};
-use secrecy::ExposeSecret;
 
 /// The formats, each with a model that is asked in it.
 const WIRES: [(ProviderKind, Wire, &str); 4] = [

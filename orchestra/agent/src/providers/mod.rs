@@ -14,6 +14,8 @@ mod layout;
 mod openai;
 mod responses;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
