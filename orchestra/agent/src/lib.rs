@@ -29,6 +29,7 @@ pub use model::{
 pub use prices::{LongContext, Price, PriceTable, Rates};
 pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderKind, ProviderSettings};
 pub use report::Report;
+pub use secrecy::{ExposeSecret, SecretString};
 pub use tokens::{count_tokens, input_token_bound};
 pub use tool::{
     Tool, ToolContext, ToolError, ToolFuture, ToolNames, ToolOutput, ToolRegistry, ToolSet, ToolSpec,

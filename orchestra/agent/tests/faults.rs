@@ -16,9 +16,10 @@ use serde_json::json;
 
 const KEY: &str = "sk-very-secret-4711";
 
-const WIRES: [(ProviderKind, Wire); 3] = [
+const WIRES: [(ProviderKind, Wire); 4] = [
     (ProviderKind::Anthropic, Wire::Anthropic),
     (ProviderKind::OpenAi, Wire::OpenAi),
+    (ProviderKind::OpenAi, Wire::OpenAiResponses),
     (ProviderKind::Gemini, Wire::Gemini),
 ];
 
@@ -99,7 +100,7 @@ fn error(wire: Wire, status: u16, words: [&'static str; 3], message: &'static st
 fn word(wire: Wire, words: [&'static str; 3]) -> &'static str {
     match wire {
         Wire::Anthropic => words[0],
-        Wire::OpenAi => words[1],
+        Wire::OpenAi | Wire::OpenAiResponses => words[1],
         Wire::Gemini => words[2],
     }
 }
@@ -129,20 +130,20 @@ fn table() -> Vec<Row> {
         row("hang before headers", Kind::Timeout, |_| {
             Answer::fault(Fault::HangBeforeHeaders)
         })
-        .limits(60_000, 300)
-        .says("nothing came for 300 ms"),
+        .limits(60_000, 2_000)
+        .says("nothing came for 2 s"),
         row("hang in the middle", Kind::Timeout, |_| {
             Answer::fault(Fault::HangInTheMiddle)
         })
-        .limits(60_000, 1_500)
+        .limits(60_000, 3_000)
         .usage(Some(told_in_the_middle))
         .says("nothing came for"),
         row("drip", Kind::Timeout, |_| {
-            Answer::fault(Fault::Drip(Duration::from_millis(25)))
+            Answer::fault(Fault::Drip(Duration::from_millis(50)))
         })
-        .limits(1_000, 60_000)
+        .limits(3_000, 60_000)
         .usage(None)
-        .says("no whole answer came within 1 s"),
+        .says("no whole answer came within 3 s"),
         row("429 with seconds", Kind::RateLimited, |wire| {
             slow_down(wire, "7".into())
         })
@@ -218,7 +219,7 @@ fn table() -> Vec<Row> {
             ];
             let message = match wire {
                 Wire::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
-                Wire::OpenAi => "Your messages are too long.",
+                Wire::OpenAi | Wire::OpenAiResponses => "Your messages are too long.",
                 Wire::Gemini => "The input token count (9) exceeds the maximum number of tokens allowed (8).",
             };
             error(wire, 400, words, message)
@@ -310,6 +311,8 @@ fn table() -> Vec<Row> {
         .usage(Some(|wire, streamed| match (wire, streamed) {
             // What came out is told by the last chunk alone.
             (Wire::Gemini, true) => Some((100, 1)),
+            // Here it is told by the end alone, which does not come.
+            (Wire::OpenAiResponses, true) => None,
             _ => Some((100, 50)),
         }))
         .says("Gone."),
@@ -332,8 +335,16 @@ fn models(kind: ProviderKind, base: String, limits: (u64, u64)) -> Models {
     Models::new([settings]).unwrap()
 }
 
-fn request() -> ModelRequest {
-    ModelRequest::new("provider", "some-model")
+/// A model that is asked in this format.
+fn model_of(wire: Wire) -> &'static str {
+    match wire {
+        Wire::OpenAiResponses => "gpt-5.2",
+        _ => "some-model",
+    }
+}
+
+fn request(wire: Wire) -> ModelRequest {
+    ModelRequest::new("provider", model_of(wire))
         .user("Hello.")
         .tools(vec![ToolSpec {
             name: "read_file".into(),
@@ -342,8 +353,8 @@ fn request() -> ModelRequest {
         }])
 }
 
-async fn call(models: &Models, streamed: bool) -> Result<ModelReply, ModelError> {
-    let request = request();
+async fn call(models: &Models, wire: Wire, streamed: bool) -> Result<ModelReply, ModelError> {
+    let request = request(wire);
     match streamed {
         true => models.call(&request, Some(&mut |_| {})).await,
         false => models.call(&request, None).await,
@@ -394,7 +405,8 @@ fn faults_of(
         wrong.push(format!("tokens {told:?}, not {usage:?}"));
     }
     let message = error.to_string();
-    if !message.starts_with("provider `provider`, model `some-model`: ") || !message.contains(expected.says) {
+    let beginning = format!("provider `provider`, model `{}`: ", model_of(wire));
+    if !message.starts_with(&beginning) || !message.contains(expected.says) {
         wrong.push(format!("it says: {message}"));
     }
     if message.chars().count() > 1_000 || message.contains('\n') {
@@ -424,7 +436,7 @@ async fn every_fault_has_its_outcome() {
                     server.push((row.answer)(wire));
                     let models = models(kind, server.base(wire), row.limits);
                     let began = Instant::now();
-                    let outcome = call(&models, streamed).await;
+                    let outcome = call(&models, wire, streamed).await;
                     let mut wrong = faults_of(&row.expected, wire, streamed, &outcome);
                     if began.elapsed() > Duration::from_secs(100) {
                         wrong.push(format!("it took {:?}", began.elapsed()));
@@ -466,7 +478,7 @@ async fn a_stream_that_ends_too_early_is_no_answer() {
     for (kind, wire) in WIRES {
         let server = ModelServer::start();
         server.push(Answer::fault(Fault::EndsEarly));
-        let error = call(&models(kind, server.base(wire), (60_000, 60_000)), true)
+        let error = call(&models(kind, server.base(wire), (60_000, 60_000)), wire, true)
             .await
             .unwrap_err();
         assert_eq!(error.kind, Kind::Malformed, "{error}");
@@ -480,7 +492,7 @@ async fn a_provider_that_is_not_there_is_a_fault_of_the_network() {
     for (kind, wire) in WIRES {
         for streamed in [false, true] {
             let models = models(kind, ModelServer::refusing(wire), (60_000, 60_000));
-            let error = call(&models, streamed).await.unwrap_err();
+            let error = call(&models, wire, streamed).await.unwrap_err();
             assert_eq!(error.kind, Kind::Network, "{error}");
             assert!(
                 error.to_string().contains("the provider was not reached"),
@@ -498,7 +510,7 @@ async fn credentials_never_follow_a_redirect() {
             let (server, other) = (ModelServer::start(), ModelServer::start());
             let location = format!("http://user:pass@{}/v1/messages?key=abc", other.address());
             server.push(Answer::fault(Fault::Redirect(location)));
-            let error = call(&models(kind, server.base(wire), (60_000, 60_000)), streamed)
+            let error = call(&models(kind, server.base(wire), (60_000, 60_000)), wire, streamed)
                 .await
                 .unwrap_err();
             assert_eq!(
@@ -528,7 +540,7 @@ async fn broken_arguments_of_a_call_are_handed_on() {
             let server = ModelServer::start();
             server.push(Answer::call("read_file", "{\"path\": ").and_call("read_file", r#"{"path": "b"}"#));
             let models = models(kind, server.base(wire), (60_000, 60_000));
-            let reply = call(&models, streamed).await.unwrap();
+            let reply = call(&models, wire, streamed).await.unwrap();
             let arguments: Vec<_> = reply.tool_calls.iter().map(|call| &call.arguments).collect();
             assert!(
                 matches!(arguments[..], [Arguments::Malformed { text, .. }, Arguments::Object(_)] if text.contains("{\"path\": ")),

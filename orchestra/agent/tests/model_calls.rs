@@ -5,16 +5,17 @@
 use std::time::{Duration, Instant};
 
 use orchestra_agent::{
-    Arguments, KeySource, Model, ModelErrorKind, ModelReply, ModelRequest, Models, ProviderKind,
-    ProviderSettings, StopReason, TokenUsage, ToolCall,
+    Arguments, ExposeSecret, KeySource, Model, ModelErrorKind, ModelReply, ModelRequest, Models,
+    ProviderKind, ProviderSettings, StopReason, TokenUsage, ToolCall,
 };
 use orchestra_model_server_tests::{Answer, Fault, ModelServer, Usage, Wire};
-use secrecy::ExposeSecret;
 
-const WIRES: [(ProviderKind, Wire); 3] = [
-    (ProviderKind::Anthropic, Wire::Anthropic),
-    (ProviderKind::OpenAi, Wire::OpenAi),
-    (ProviderKind::Gemini, Wire::Gemini),
+/// The formats, each with a model that is asked in it.
+const WIRES: [(ProviderKind, Wire, &str); 4] = [
+    (ProviderKind::Anthropic, Wire::Anthropic, "m"),
+    (ProviderKind::OpenAi, Wire::OpenAi, "m"),
+    (ProviderKind::OpenAi, Wire::OpenAiResponses, "gpt-5.2"),
+    (ProviderKind::Gemini, Wire::Gemini, "m"),
 ];
 
 fn settings(kind: ProviderKind, base: String) -> ProviderSettings {
@@ -43,12 +44,12 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[tokio::test]
 async fn dropping_a_call_closes_its_connection() {
-    for (kind, wire) in WIRES {
+    for (kind, wire, model) in WIRES {
         let server = ModelServer::start();
         server.push(Answer::fault(Fault::HangBeforeHeaders));
         server.push(Answer::fault(Fault::HangInTheMiddle));
         let models = models(kind, &server, wire);
-        let request = hello("m");
+        let request = hello(model);
         {
             let mut call = models.call(&request, None);
             tokio::select! {
@@ -362,14 +363,14 @@ async fn tokens_of_the_cache_are_counted_once() {
         cached: 700,
         cache_write: 200,
     };
-    for (kind, wire) in WIRES {
+    for (kind, wire, model) in WIRES {
         for streamed in [false, true] {
             let server = ModelServer::start();
             server.push(Answer::text("Fine.").usage(usage));
             server.push(Answer::text("Fine.").without_usage());
             let models = models(kind, &server, wire);
             let mut on_text = |_: &str| {};
-            let request = hello("m");
+            let request = hello(model);
             let reply = match streamed {
                 true => models.call(&request, Some(&mut on_text)).await,
                 false => models.call(&request, None).await,
@@ -402,15 +403,22 @@ async fn why_a_model_stops_is_told_in_one_language() {
         (Wire::OpenAi, "length", Stop::MaxTokens),
         (Wire::OpenAi, "content_filter", Stop::Refused),
         (Wire::OpenAi, "moon", Stop::Other("moon".into())),
+        (Wire::OpenAiResponses, "max_output_tokens", Stop::MaxTokens),
+        (Wire::OpenAiResponses, "content_filter", Stop::Refused),
+        (Wire::OpenAiResponses, "moon", Stop::Other("moon".into())),
         (Wire::Gemini, "MAX_TOKENS", Stop::MaxTokens),
         (Wire::Gemini, "SAFETY", Stop::Refused),
         (Wire::Gemini, "LANGUAGE", Stop::Other("LANGUAGE".into())),
     ];
     for (wire, word, stop) in cases {
-        let (kind, _) = WIRES[WIRES.iter().position(|(_, known)| *known == wire).unwrap()];
+        let mut wires = WIRES.into_iter();
+        let (kind, _, model) = wires.find(|(_, known, _)| *known == wire).unwrap();
         let server = ModelServer::start();
         server.push(Answer::text("Fine.").stopping(word));
-        let reply = models(kind, &server, wire).call(&hello("m"), None).await.unwrap();
+        let reply = models(kind, &server, wire)
+            .call(&hello(model), None)
+            .await
+            .unwrap();
         assert_eq!(reply.stop, stop, "{wire:?} {word}");
     }
 }

@@ -34,9 +34,10 @@ macro_rules! case {
     };
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     case!("anthropic", Anthropic, Anthropic, "claude-sonnet-4-5"),
     case!("openai", OpenAi, OpenAi, "gpt-5"),
+    case!("responses", OpenAi, OpenAiResponses, "gpt-5.4"),
     case!("openrouter", OpenRouter, OpenAi, "anthropic/claude-sonnet-4.5"),
     case!("gemini", Gemini, Gemini, "gemini-3-pro-preview"),
 ];

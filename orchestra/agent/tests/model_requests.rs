@@ -85,14 +85,14 @@ async fn efforts_are_said_to_models_that_know_them() {
             Wire::OpenAi,
             "gpt-5.4",
             false,
-            json!({"reasoning_effort": "medium"}),
+            json!({"reasoning": {"effort": "medium"}}),
         ),
         (
             ProviderKind::OpenAi,
             Wire::OpenAi,
             "gpt-5.4",
             true,
-            json!({"reasoning_effort": "none"}),
+            json!({"reasoning": {"effort": "medium"}}),
         ),
         (
             ProviderKind::Ollama,

@@ -149,13 +149,13 @@ fn broken(
     half: usize,
 ) -> bool {
     let first = pieces.get(..half).unwrap_or_default();
+    // An error inside an answer has no status that could say what it is.
     let error = |code: &str, message: &str| {
-        let error = wire.error(400, code, message);
-        // An error inside an answer has no status that could say what it is.
         if streamed {
-            event(name(wire), &error.to_string())
+            let (name, data) = wire.error_event(code, message);
+            event(name, &data)
         } else {
-            error.to_string().into_bytes()
+            wire.error(400, code, message).to_string().into_bytes()
         }
     };
     match fault {
@@ -245,10 +245,6 @@ fn pieces(wire: Wire, streamed: bool, answer: &Answer) -> Vec<Vec<u8>> {
     body.chunks(body.len().div_ceil(4).max(1))
         .map(<[u8]>::to_vec)
         .collect()
-}
-
-fn name(wire: Wire) -> Option<&'static str> {
-    (wire == Wire::Anthropic).then_some("error")
 }
 
 fn event(name: Option<&str>, data: &str) -> Vec<u8> {

@@ -17,6 +17,8 @@ pub enum Wire {
     Anthropic,
     /// OpenAI's Chat Completions, which OpenRouter, Ollama and many others speak too.
     OpenAi,
+    /// OpenAI's Responses, in which its newer models are asked; it has the base of Chat Completions.
+    OpenAiResponses,
     /// Gemini's generateContent.
     Gemini,
 }
@@ -29,6 +31,8 @@ impl Wire {
             Some(Wire::Anthropic)
         } else if path.ends_with("/chat/completions") {
             Some(Wire::OpenAi)
+        } else if path.ends_with("/responses") {
+            Some(Wire::OpenAiResponses)
         } else if path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent") {
             Some(Wire::Gemini)
         } else {
@@ -40,7 +44,7 @@ impl Wire {
     pub(crate) fn base(self, address: SocketAddr) -> String {
         match self {
             Wire::Anthropic => format!("http://{address}"),
-            Wire::OpenAi => format!("http://{address}/v1"),
+            Wire::OpenAi | Wire::OpenAiResponses => format!("http://{address}/v1"),
             Wire::Gemini => format!("http://{address}/v1beta"),
         }
     }
@@ -49,10 +53,22 @@ impl Wire {
     pub(crate) fn error(self, status: u16, code: &str, message: &str) -> Value {
         match self {
             Wire::Anthropic => json!({"type": "error", "error": {"type": code, "message": message}}),
-            Wire::OpenAi => {
+            Wire::OpenAi | Wire::OpenAiResponses => {
                 json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": code}})
             }
             Wire::Gemini => json!({"error": {"code": status, "message": message, "status": code}}),
+        }
+    }
+
+    /// An error as an event of a stream.
+    pub(crate) fn error_event(self, code: &str, message: &str) -> (Option<&'static str>, String) {
+        match self {
+            Wire::Anthropic => (Some("error"), self.error(400, code, message).to_string()),
+            Wire::OpenAiResponses => {
+                let error = json!({"type": "error", "code": code, "message": message, "param": null});
+                (Some("error"), error.to_string())
+            }
+            _ => (None, self.error(400, code, message).to_string()),
         }
     }
 
@@ -61,6 +77,7 @@ impl Wire {
         match self {
             Wire::Anthropic => anthropic(answer),
             Wire::OpenAi => open_ai(answer),
+            Wire::OpenAiResponses => responses(answer),
             Wire::Gemini => gemini(answer),
         }
     }
@@ -70,6 +87,7 @@ impl Wire {
         match self {
             Wire::Anthropic => anthropic_events(answer),
             Wire::OpenAi => open_ai_events(answer),
+            Wire::OpenAiResponses => responses_events(answer),
             Wire::Gemini => gemini_events(answer),
         }
     }
@@ -268,6 +286,87 @@ fn open_ai_events(answer: &Answer) -> Vec<(Option<&'static str>, String)> {
         add(json!([]), answer.usage);
     }
     events.push((None, "[DONE]".to_owned()));
+    events
+}
+
+fn responses(answer: &Answer) -> Value {
+    let mut output = Vec::new();
+    if let Some(signature) = &answer.signature {
+        output
+            .push(json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": signature}));
+    }
+    if !answer.text.is_empty() {
+        let content = json!([{"type": "output_text", "text": answer.text, "annotations": []}]);
+        output.push(json!({
+            "type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content,
+        }));
+    }
+    for call in &answer.calls {
+        output.push(json!({
+            "type": "function_call", "id": format!("fc_{}", call.id), "call_id": call.id, "name": call.name,
+            "arguments": call.arguments, "status": "completed",
+        }));
+    }
+    let mut reply = json!({
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "model", "error": null,
+        "status": "completed", "incomplete_details": null, "output": output,
+    });
+    // A reason to stop is one for an answer that is not complete.
+    if let Some(reason) = &answer.stop {
+        reply["status"] = "incomplete".into();
+        reply["incomplete_details"] = json!({"reason": reason});
+    }
+    if let Some(usage) = answer.usage {
+        reply["usage"] = json!({
+            "input_tokens": usage.input,
+            "input_tokens_details": {"cached_tokens": usage.cached},
+            "output_tokens": usage.output,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": usage.input + usage.output,
+        });
+    }
+    reply
+}
+
+fn responses_events(answer: &Answer) -> Vec<(Option<&'static str>, String)> {
+    let whole = responses(answer);
+    let mut events = Vec::new();
+    let mut add = |name: &'static str, mut data: Value| {
+        data["type"] = name.into();
+        data["sequence_number"] = events.len().into();
+        events.push((Some(name), data.to_string()));
+    };
+    let mut begun = whole.clone();
+    begun["status"] = "in_progress".into();
+    begun["output"] = json!([]);
+    begun["usage"] = Value::Null;
+    add("response.created", json!({"response": begun}));
+    for (index, item) in whole["output"].as_array().into_iter().flatten().enumerate() {
+        let place =
+            |field: &str, value: Value| json!({"output_index": index, "item_id": item["id"], field: value});
+        add(
+            "response.output_item.added",
+            place("item", json!({"type": item["type"], "id": item["id"]})),
+        );
+        let (name, text) = match item["type"].as_str() {
+            Some("message") => ("response.output_text.delta", answer.text.as_str()),
+            Some("function_call") => (
+                "response.function_call_arguments.delta",
+                item["arguments"].as_str().unwrap_or_default(),
+            ),
+            _ => ("", ""),
+        };
+        for piece in pieces(text) {
+            add(name, place("delta", piece.into()));
+        }
+        add("response.output_item.done", place("item", item.clone()));
+    }
+    let end = if answer.stop.is_some() {
+        "response.incomplete"
+    } else {
+        "response.completed"
+    };
+    add(end, json!({"response": whole}));
     events
 }
 

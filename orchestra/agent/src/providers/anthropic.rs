@@ -347,7 +347,7 @@ impl Reading for Answer {
                 }
                 Block::Kept(value) => layout.keep(value.clone()),
                 Block::Call { id, name, input } => {
-                    if name.is_empty() {
+                    if name.is_empty() || id.is_empty() {
                         return Err(Fault::malformed("the answer calls a tool without a name"));
                     }
                     layout.call(reply.tool_calls.len(), None);

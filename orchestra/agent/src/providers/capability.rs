@@ -67,10 +67,10 @@ pub(super) const fn thinking_budget(effort: ReasoningEffort) -> u32 {
 /// What a model with OpenAI's format can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gpt {
-    /// Whether it takes `reasoning_effort`.
+    /// Whether it can be told an effort; those called pro take only some of them.
     pub(super) effort: bool,
-    /// Whether Chat Completions refuses its tools unless it is told not to reason: GPT 5.2 and later.
-    pub(super) tools_without_reasoning: bool,
+    /// Whether OpenAI has it, or has its tools, in Responses alone: GPT 5.2 and later, and what is called pro or codex.
+    pub(super) responses: bool,
     /// Whether it takes a temperature: all but those that reason.
     pub(super) temperature: bool,
 }
@@ -78,23 +78,24 @@ pub(super) struct Gpt {
 impl Gpt {
     pub(super) fn of(model: &str) -> Gpt {
         let model = model.to_ascii_lowercase();
+        let has = |word: &str| model.split('-').any(|part| part == word);
         if let Some(rest) = model.strip_prefix("gpt-").filter(|rest| !rest.starts_with("oss")) {
             let version = rest.split('-').next().unwrap_or_default();
             let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
             let version = (major.parse().unwrap_or(0), minor.parse().unwrap_or(0));
-            let reasons = version >= (5, 0) && !rest.contains("chat");
+            let reasons = version >= (5, 0) && !has("chat");
             return Gpt {
-                effort: reasons,
-                tools_without_reasoning: reasons && version >= (5, 2),
+                effort: reasons && !has("pro"),
+                responses: reasons && (version >= (5, 2) || has("pro") || has("codex")),
                 temperature: !reasons,
             };
         }
         let o_series = is_o_series(&model);
         // The first two of the series can do little else than answer.
-        let early = model.starts_with("o1-mini") || model.starts_with("o1-preview");
+        let early = o_series && (has("preview") || model.starts_with("o1-mini"));
         Gpt {
-            effort: (o_series && !early) || model.starts_with("gpt-oss"),
-            tools_without_reasoning: false,
+            effort: (o_series && !early && !has("pro")) || model.starts_with("gpt-oss"),
+            responses: (o_series && has("pro")) || model.starts_with("codex-"),
             temperature: !o_series,
         }
     }
@@ -156,7 +157,7 @@ mod tests {
     fn models_of_openai_that_reason_are_known() {
         let of = |model: &str| {
             let gpt = Gpt::of(model);
-            (gpt.effort, gpt.tools_without_reasoning, gpt.temperature)
+            (gpt.effort, gpt.responses, gpt.temperature)
         };
         for model in [
             "gpt-4o",
@@ -179,8 +180,17 @@ mod tests {
         ] {
             assert_eq!(of(model), (true, false, false), "{model}");
         }
-        for model in ["gpt-5.2", "gpt-5.4-mini", "gpt-5.10", "gpt-6"] {
+        for model in [
+            "gpt-5.2",
+            "gpt-5.4-mini",
+            "gpt-5.10",
+            "gpt-6",
+            "gpt-5.1-codex-max",
+        ] {
             assert_eq!(of(model), (true, true, false), "{model}");
+        }
+        for model in ["gpt-5-pro", "gpt-5.2-pro-2025-12-11", "o3-pro"] {
+            assert_eq!(of(model), (false, true, false), "{model}");
         }
         assert_eq!(of("o1-preview"), (false, false, false));
         assert_eq!(of("gpt-oss:20b"), (true, false, true));

@@ -8,7 +8,7 @@ use super::events::Event;
 use super::fault::{Fault, error_inside};
 use super::http::Reading;
 use super::layout::{Layout, Piece};
-use super::{arguments_out, parsed, text_of};
+use super::{arguments_out, count_of, parsed, text_of};
 use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolCall};
 
 const WIRE: &str = "gemini";
@@ -145,7 +145,7 @@ impl Answer {
 
     /// Takes counts over; each tells the whole so far, so that the last one counts.
     fn count(&mut self, usage: &Value) {
-        let count = |field: &str| usage[field].as_u64().unwrap_or(0);
+        let count = |field: &str| count_of(usage, field);
         if usage.is_object() {
             self.usage = Some(TokenUsage {
                 input: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),

@@ -1,6 +1,7 @@
-//! Models of real providers, over three wire formats.
+//! Models of real providers, over their wire formats.
 //!
-//! What a provider is asked and how its answer is read is in one file a format: [`anthropic`], [`openai`], [`gemini`].
+//! What a provider is asked and how its answer is read is in one file a format: [`anthropic`], [`openai`],
+//! [`responses`], [`gemini`].
 //! How bytes come and go is in [`http`], what went wrong in [`fault`], what a model can in [`capability`].
 
 mod anthropic;
@@ -11,7 +12,10 @@ mod gemini;
 mod http;
 mod layout;
 mod openai;
+mod responses;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +29,7 @@ use serde_json::{Value, json};
 use self::fault::Fault;
 use self::http::{Asked, Reading};
 use crate::model::{
-    Arguments, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,
+    Arguments, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText, ToolResult,
 };
 
 pub use self::settings::{KeySource, ProviderKind, ProviderSettings};
@@ -46,11 +50,14 @@ pub const DEFAULT_MAX_OUTPUT_TOKENS: u32 = 8_192;
 /// |---|---|
 /// | Anthropic, Claude 3.7 to 4.5 | thinking with a budget of 2,048, 8,192, 16,384 tokens, at most three quarters of the output; without a temperature |
 /// | Anthropic, Claude 4.6 and later | adaptive thinking with that effort, without a temperature |
-/// | OpenAI, GPT 5 and later, o1, o3, .. | `reasoning_effort`. Chat Completions refuses tools of GPT 5.2 and later unless it is `none`, so it is `none` there |
+/// | OpenAI, GPT 5 and later, o1, o3, .. | `reasoning_effort`; in Responses `reasoning.effort` |
 /// | Gemini 2.5 | thinking with a budget as above |
 /// | Gemini 3 and later | `thinkingLevel`; Gemini 3 Pro has no medium and takes high for it |
 /// | OpenRouter | `reasoning.effort`; OpenRouter leaves it out where a model cannot |
 /// | Ollama and others | `reasoning_effort`, for models with the names of OpenAI's and for gpt-oss |
+///
+/// Models of OpenAI that reason with tools in Responses alone are asked there: GPT 5.2 and later, and those that are
+/// called pro or codex. Everything else of OpenAI's, and all that is compatible, is asked in Chat Completions.
 ///
 /// ```
 /// use orchestra_agent::{ModelRequest, Models, ProviderKind, ProviderSettings};
@@ -161,10 +168,31 @@ impl fmt::Debug for Models {
     }
 }
 
+/// The format in which a model is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Messages,
+    ChatCompletions,
+    Responses,
+    GenerateContent,
+}
+
+impl Wire {
+    fn of(kind: ProviderKind, model: &str) -> Wire {
+        match kind {
+            ProviderKind::Anthropic => Wire::Messages,
+            ProviderKind::Gemini => Wire::GenerateContent,
+            ProviderKind::OpenAi if capability::Gpt::of(model).responses => Wire::Responses,
+            _ => Wire::ChatCompletions,
+        }
+    }
+}
+
 /// A request with what the provider's configuration adds.
 struct Ask<'r> {
     request: &'r ModelRequest,
     kind: ProviderKind,
+    wire: Wire,
     max_output: Option<u32>,
     streamed: bool,
 }
@@ -227,6 +255,7 @@ impl Provider {
         Ask {
             request,
             kind: self.settings.kind,
+            wire: Wire::of(self.settings.kind, &request.model),
             max_output: request.max_output_tokens.or(self.settings.max_output_tokens),
             streamed,
         }
@@ -238,10 +267,11 @@ impl Provider {
         on_text: Option<OnText<'_>>,
     ) -> Result<ModelReply, ModelError> {
         let key = self.key()?;
-        let mut reading: Box<dyn Reading> = match self.settings.kind {
-            ProviderKind::Anthropic => Box::<anthropic::Answer>::default(),
-            ProviderKind::Gemini => Box::<gemini::Answer>::default(),
-            kind => Box::new(openai::Answer::new(kind)),
+        let mut reading: Box<dyn Reading> = match Wire::of(self.settings.kind, &request.model) {
+            Wire::Messages => Box::<anthropic::Answer>::default(),
+            Wire::ChatCompletions => Box::new(openai::Answer::new(self.settings.kind)),
+            Wire::Responses => Box::<responses::Answer>::default(),
+            Wire::GenerateContent => Box::<gemini::Answer>::default(),
         };
         let whole = self.settings.timeout;
         let exchange = self.exchange(request, key, reading.as_mut(), on_text);
@@ -270,10 +300,11 @@ impl Provider {
         on_text: Option<OnText<'_>>,
     ) -> Result<(), Fault> {
         let ask = self.ask(request, on_text.is_some());
-        let body = match ask.kind {
-            ProviderKind::Anthropic => anthropic::body(&ask),
-            ProviderKind::Gemini => gemini::body(&ask),
-            _ => openai::body(&ask),
+        let body = match ask.wire {
+            Wire::Messages => anthropic::body(&ask),
+            Wire::ChatCompletions => openai::body(&ask),
+            Wire::Responses => responses::body(&ask),
+            Wire::GenerateContent => gemini::body(&ask),
         };
         let asked = Asked {
             url: self.url(&ask)?,
@@ -324,10 +355,11 @@ impl Provider {
                 .path_segments_mut()
                 .map_err(|()| Fault::new(ModelErrorKind::Configuration, "the `api_base` has no path"))?;
             path.pop_if_empty();
-            match ask.kind {
-                ProviderKind::Anthropic if versioned => path.push("messages"),
-                ProviderKind::Anthropic => path.extend(["v1", "messages"]),
-                ProviderKind::Gemini => {
+            match ask.wire {
+                Wire::Messages if versioned => path.push("messages"),
+                Wire::Messages => path.extend(["v1", "messages"]),
+                Wire::Responses => path.push("responses"),
+                Wire::GenerateContent => {
                     let model = &ask.request.model;
                     let model = model.strip_prefix("models/").unwrap_or(model);
                     let method = if ask.streamed {
@@ -337,10 +369,10 @@ impl Provider {
                     };
                     path.extend(["models", &format!("{model}:{method}")])
                 }
-                _ => path.extend(["chat", "completions"]),
+                Wire::ChatCompletions => path.extend(["chat", "completions"]),
             };
         }
-        if ask.kind == ProviderKind::Gemini && ask.streamed {
+        if ask.wire == Wire::GenerateContent && ask.streamed {
             url.query_pairs_mut().append_pair("alt", "sse");
         }
         Ok(url)
@@ -412,6 +444,19 @@ fn arguments_out(arguments: &Arguments) -> Value {
         Arguments::Object(fields) => Value::Object(fields.clone()),
         Arguments::Malformed { text, .. } => json!({"malformed_arguments": text}),
     }
+}
+
+/// What a tool gave, where a format has no other way to say that it failed.
+fn tool_text(result: &ToolResult) -> String {
+    match result.is_error {
+        true => format!("The tool failed: {}", result.content),
+        false => result.content.clone(),
+    }
+}
+
+/// A count in an object; nothing where there is none.
+fn count_of(value: &Value, field: &str) -> u64 {
+    value.get(field).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// A text in an object; empty where there is none.

@@ -10,7 +10,7 @@ use super::events::Event;
 use super::fault::{Fault, error_inside};
 use super::http::Reading;
 use super::settings::ProviderKind;
-use super::{arguments_out, parsed, text_of};
+use super::{arguments_out, count_of, parsed, text_of, tool_text};
 use crate::model::{
     Arguments, Message, ModelErrorKind, ModelReply, ModelRequest, StopReason, TokenUsage, ToolCall,
 };
@@ -44,9 +44,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
     // OpenRouter leaves out by itself what a model cannot.
     let routed = ask.kind == ProviderKind::OpenRouter;
     let gpt = Gpt::of(&request.model);
-    if ask.kind == ProviderKind::OpenAi && gpt.tools_without_reasoning && !request.tools.is_empty() {
-        body["reasoning_effort"] = "none".into();
-    } else if let Some(effort) = request.reasoning_effort {
+    if let Some(effort) = request.reasoning_effort {
         if routed {
             body["reasoning"] = json!({"effort": effort.word()});
         } else if gpt.effort {
@@ -88,11 +86,7 @@ fn messages(request: &ModelRequest) -> Vec<Value> {
                 all.push(message);
             }
             Message::Tools { results } => all.extend(results.iter().map(|result| {
-                // The format has no other way to say that a tool failed.
-                let content = match result.is_error {
-                    true => format!("The tool failed: {}", result.content),
-                    false => result.content.clone(),
-                };
+                let content = tool_text(result);
                 json!({"role": "tool", "tool_call_id": result.id, "content": content})
             })),
         }
@@ -140,14 +134,13 @@ impl Answer {
 
     /// Takes counts over; each tells the whole so far, so that the last one counts.
     fn count(&mut self, usage: &Value) {
-        let count = |value: &Value| value.as_u64().unwrap_or(0);
         if usage.is_object() {
             let details = &usage["prompt_tokens_details"];
             self.usage = Some(TokenUsage {
-                input: count(&usage["prompt_tokens"]),
-                output: count(&usage["completion_tokens"]),
-                cached_input: count(&details["cached_tokens"]),
-                cache_write: count(&details["cache_write_tokens"]),
+                input: count_of(usage, "prompt_tokens"),
+                output: count_of(usage, "completion_tokens"),
+                cached_input: count_of(details, "cached_tokens"),
+                cache_write: count_of(details, "cache_write_tokens"),
             });
         }
     }
