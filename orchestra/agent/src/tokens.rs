@@ -10,8 +10,8 @@ use crate::providers::ProviderKind;
 /// program text, Gemini counts about the same, give or take a tenth; Claude up to 4.6 a tenth to a third more, later
 /// Claudes up to two thirds more. Where a bound is needed, as for a budget, there is [`input_token_bound`].
 ///
-/// The time grows with the text alone, whatever is in it. The first call loads the vocabulary, which takes some tens of
-/// milliseconds.
+/// The time grows with the text alone, whatever is in it. The first call loads the vocabulary, which takes a fraction of
+/// a second.
 ///
 /// ```
 /// use orchestra_agent::count_tokens;
