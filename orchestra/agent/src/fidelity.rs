@@ -159,12 +159,10 @@ fn counts(around: &Surroundings) -> String {
 fn stages(around: &Surroundings, shares: &Shares) -> Vec<String> {
     let line = |stage: &PastStage| {
         let status = stage.status.as_ref().map_or("ended", |status| status.word());
-        match stage
-            .notes
-            .as_deref()
-            .map(str::trim)
-            .filter(|notes| !notes.is_empty())
-        {
+        // What the engine notes of every stage says no more than its status.
+        let usual = format!("Stage completed: {}", stage.node);
+        let notes = stage.notes.as_deref().map(str::trim);
+        match notes.filter(|notes| !notes.is_empty() && *notes != usual) {
             Some(notes) => format!("- {}: {status}. {}", stage.node, excerpt(notes, shares.excerpt)),
             None => format!("- {}: {status}", stage.node),
         }

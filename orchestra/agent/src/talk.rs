@@ -25,6 +25,11 @@ const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
 
+/// What every model is told that works alone with tools.
+const AUTONOMOUS: &str = "You do one stage of an automated pipeline. Nobody reads what you write while you work, and nobody \
+answers questions: use the tools until the task is done, check what you did, and then report the outcome by calling \
+`report_outcome`. Report `fail` with the reason where the task cannot be done; never claim what you have not seen.";
+
 /// The conversation of one attempt of a stage.
 pub(crate) struct Talk<'a> {
     pub(crate) agents: &'a Agents,
@@ -186,7 +191,13 @@ impl Talk<'_> {
             true => task,
             false => format!("{told}\n\n# Your task\n\n{task}"),
         };
-        let system = self.resolved.system.trim().to_owned();
+        let mut system = self.resolved.system.trim().to_owned();
+        if reports {
+            if !system.is_empty() {
+                system.push_str("\n\n");
+            }
+            system.push_str(AUTONOMOUS);
+        }
         let shown = match system.is_empty() {
             true => message.clone(),
             false => format!("{system}\n\n---\n\n{message}"),

@@ -51,7 +51,8 @@ pub(super) fn body(ask: &Ask<'_>) -> Value {
         let last = messages
             .last_mut()
             .and_then(|message| message["content"].as_array_mut());
-        let ends = [body["system"].as_array_mut(), last];
+        let system = body.get_mut("system").and_then(Value::as_array_mut);
+        let ends = [system, last];
         for end in ends
             .into_iter()
             .flatten()
