@@ -7,7 +7,6 @@ use orchestra_agent::Agents;
 use orchestra_config::{Mode, Project, Resolution};
 use orchestra_engine::{Disk, EngineBuilder, StageText};
 use orchestra_graph::{Analysis, ChildReader as _, Pipeline, SharedPipeline};
-use serde_json::json;
 
 use crate::args::Format;
 use crate::error::{CliError, Exit};
@@ -220,6 +219,6 @@ fn slashed(path: &Path) -> String {
 /// What a stage gets, as an object of `compile --json`.
 pub(crate) fn object(resolution: &Resolution, node: &str) -> serde_json::Value {
     resolution.stage(node).map_or(serde_json::Value::Null, |stage| {
-        serde_json::to_value(stage).unwrap_or_else(|_| json!(null))
+        serde_json::to_value(stage).unwrap_or_default()
     })
 }
