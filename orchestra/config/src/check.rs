@@ -18,6 +18,9 @@ const CODES: Codes = Codes {
     value: "config_value",
 };
 
+/// The most faults that are told of one file.
+const MAX_FAULTS: usize = 100;
+
 impl Configuration {
     /// Reads `orchestra.yaml`: what was understood of it, and everything that is wrong with it.
     ///
@@ -42,7 +45,13 @@ impl Configuration {
             }
         };
         check(&configuration, &mut faults);
-        (configuration, Report::new(source, faults.list))
+        let mut report = Report::new(source, faults.list);
+        let more = report.diagnostics.len().saturating_sub(MAX_FAULTS);
+        report.diagnostics.truncate(MAX_FAULTS);
+        if let Some(last) = report.diagnostics.last_mut().filter(|_| more > 0) {
+            last.notes.push(format!("{more} more faults follow"));
+        }
+        (configuration, report)
     }
 }
 
