@@ -1,5 +1,6 @@
 //! Agents: the backends that run model stages, with the models, tools and conversations behind them.
 
+mod cli_backend;
 mod hooks;
 mod model;
 #[doc(hidden)]
@@ -7,11 +8,14 @@ pub mod support;
 mod tool;
 mod tools;
 
+pub use cli_backend::{CliBackend, CliCall, CliInput, CliOutput, CliPointers, CliSettings};
 pub use hooks::ToolHooks;
 pub use model::{
     Arguments, Message, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,
     ReasoningEffort, StopReason, TokenUsage, ToolCall, ToolResult,
 };
+/// The crate by which the arguments of tools describe themselves.
+pub use schemars;
 pub use tool::{
     Tool, ToolContext, ToolError, ToolFuture, ToolNames, ToolOutput, ToolRegistry, ToolSet, ToolSpec,
 };

@@ -151,7 +151,11 @@ async fn what_a_model_says_never_becomes_a_part_of_a_command() {
     let long = json!({"what": "x".repeat(1_000_000), "more": [1, "two"]});
     let long = said(&runner, "show", long).await;
     let start = "exit code 0\n--- standard output (1000040 bytes) ---\n||[1,\"two\"]|{";
-    assert!(long.starts_with(start), "a text that is too long for a variable stands in the input alone: {}", &long[..200]);
+    assert!(
+        long.starts_with(start),
+        "a text that is too long for a variable stands in the input alone: {}",
+        &long[..200]
+    );
     let wrong = refused(&runner, "show", json!({"waht": "x"})).await;
     assert_eq!(
         wrong,
@@ -163,7 +167,8 @@ async fn what_a_model_says_never_becomes_a_part_of_a_command() {
 #[tokio::test]
 async fn every_call_has_a_result_whatever_happens() {
     let folder = tempfile::tempdir().unwrap();
-    let cases: [(&'static str, fn() -> ToolFuture<'static>, &str); 4] = [
+    type Case = (&'static str, fn() -> ToolFuture<'static>, &'static str);
+    let cases: [Case; 4] = [
         (
             "fails",
             || Box::pin(async { Err(ToolError::new("no such luck")) }),
