@@ -1,6 +1,8 @@
 //! Coding agents that are programs of their own.
 
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orchestra_engine::process::{Exit, ProcessError, ShellCommand, ToolOutput};
@@ -318,7 +320,7 @@ impl CliBackend {
             CliInput::Stdin => command.input(prompt),
             CliInput::File => {
                 let path = folder.join(PROMPT_FILE);
-                std::fs::write(&path, prompt).map_err(|fault| no_folder(fault.to_string()))?;
+                fresh(&path, &prompt).map_err(|fault| no_folder(fault.to_string()))?;
                 command.variable("ORCHESTRA_PROMPT_FILE", path)
             }
         };
@@ -366,6 +368,16 @@ impl CliBackend {
         };
         Err(BackendError::retryable(with_last_words(what, output)).code(code))
     }
+}
+
+/// Writes a new file. What an earlier agent may have planted at its place goes first; a link is not followed.
+fn fresh(path: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 fn not_run(error: ProcessError) -> BackendError {

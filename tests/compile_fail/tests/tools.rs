@@ -50,12 +50,12 @@ fn a_wrong_function_is_explained_at_what_is_wrong() {
         ("`#[tool]` stands on a function", "#[orchestra::tool] \n"),
         ("a tool is a free function; it has no `self`", "&self"),
         (
-            "`std::fs::File: serde::Deserialize<'de>` is not satisfied",
+            "`std::fs::File: serde::de::DeserializeOwned` is not satisfied",
             "std::fs::File) {}",
         ),
         (
             "`std::fs::File: serde::Serialize` is not satisfied",
-            "std::fs::File {",
+            "File {",
         ),
     ]
     .into_iter()
