@@ -1,6 +1,6 @@
 //! Functions that are tools, by `#[tool]`.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::panic, clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -53,10 +53,7 @@ fn a_wrong_function_is_explained_at_what_is_wrong() {
             "`std::fs::File: serde::de::DeserializeOwned` is not satisfied",
             "std::fs::File) {}",
         ),
-        (
-            "`std::fs::File: serde::Serialize` is not satisfied",
-            "File {",
-        ),
+        ("`std::fs::File: serde::Serialize` is not satisfied", "File {"),
     ]
     .into_iter()
     .enumerate()
