@@ -57,7 +57,7 @@
 //!
 //! Features: `macros` (on by default) brings the macros and the engine; `engine` the engine alone; without either
 //! this is the language alone, [`graph`]. `cli` brings the whole command line, `testkit` what tests of pipelines need,
-//! `agents` models and tools: the module `agents`, and `#[tool]`.
+//! `agents` models, tools and the project configuration: the modules `agents` and `config`, and `#[tool]`.
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
@@ -76,6 +76,9 @@ pub use compiled::{Choice, Transition, Transitions, UnknownNode};
 #[cfg(feature = "agents")]
 #[doc(inline)]
 pub use orchestra_agent as agents;
+#[cfg(feature = "agents")]
+#[doc(inline)]
+pub use orchestra_config as config;
 #[cfg(feature = "engine")]
 #[doc(inline)]
 pub use orchestra_engine::*;
@@ -205,6 +208,11 @@ pub use orchestra_macros::handlers;
 ///   built-in kinds only is bound without a word.
 /// - `allow(dead_end)` silences warnings by their code, `deny(dead_end)` and `deny(warnings)` make errors of them.
 ///   A note is only seen in a build when its code is denied.
+/// - `config = "orchestra.yaml"` resolves every model stage with the project configuration: agents, providers, models,
+///   tools and prompt layers must exist, and the variables of task templates must be known. Faults are compile errors
+///   with their places in the YAML, the template or the pipeline. The path is looked up as that of a pipeline is.
+///   Needs the feature `agents`. The user's own folder of prompts is not looked at: a build does not depend on who builds.
+/// - `tools = (query_database, App)` are the tools that the program brings; their names may then be used as well.
 /// - `crate = path` says where this crate is found, if not as `::orchestra`.
 ///
 /// # What the module holds
@@ -214,6 +222,8 @@ pub use orchestra_macros::handlers;
 /// - `choices::ReviewGate`: an enum for each human gate, with `ALL`, `FromStr`, `label()`, `key()` and `target()`; each
 ///   variant is also an [`Answer`].
 /// - [`TRANSITIONS`](Transitions): the edges, with their conditions.
+/// - `CONFIG`, where `config` is given: the configuration and all files that it needs, as constant data. A layer that is
+///   written later where a missed one was looked for builds nothing anew until something else does.
 /// - `simulate()`, where the feature `testkit` is on: begins a run whose stages do what a test says.
 ///
 /// The documentation of the module shows the goal, a diagram and a table of the nodes.

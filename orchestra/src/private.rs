@@ -29,6 +29,18 @@ pub use orchestra_agent::support as agents;
 #[cfg(feature = "cli")]
 pub use orchestra_cli as cli;
 
+/// Stops the build where a set of tools does not have one of the name.
+///
+/// # Panics
+/// At compile time, with the given words.
+#[cfg(feature = "agents")]
+#[allow(clippy::panic)] // A panic in a constant is the only way to a compile error there.
+pub const fn verify_tool(known: &orchestra_agent::ToolNames, name: &str, words: &str) {
+    if !known.contain(name) {
+        panic!("{}", words)
+    }
+}
+
 use crate::compiled::UnknownNode;
 
 /// A text.

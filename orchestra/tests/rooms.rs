@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "orchestra-codegen",
         &[
+            "orchestra-config",
             "orchestra-graph",
             "proc-macro2",
             "quote",

@@ -33,6 +33,10 @@ pub(crate) struct Options {
     pub(crate) handlers: Option<Type>,
     pub(crate) allow: Vec<Ident>,
     pub(crate) deny: Vec<Ident>,
+    /// The project configuration.
+    pub(crate) config: Option<LitStr>,
+    /// The tools that the program brings.
+    pub(crate) tools: Option<Type>,
 }
 
 const FORMS: &str = "expected `pub mod NAME = \"./file.dot\";`, `\"path/file.dot\"`, or \
@@ -85,6 +89,8 @@ impl Options {
     fn inherit(&mut self, common: &Options) {
         self.krate = self.krate.take().or_else(|| common.krate.clone());
         self.handlers = self.handlers.take().or_else(|| common.handlers.clone());
+        self.config = self.config.take().or_else(|| common.config.clone());
+        self.tools = self.tools.take().or_else(|| common.tools.clone());
         self.allow.extend(common.allow.iter().cloned());
         self.deny.extend(common.deny.iter().cloned());
     }
@@ -147,8 +153,11 @@ fn at_option(input: ParseStream<'_>) -> bool {
     if fork.peek(Token![crate]) {
         return fork.parse::<Token![crate]>().is_ok() && assigned(&fork);
     }
-    fork.parse::<Ident>()
-        .is_ok_and(|word| word == "handlers" || word == "allow" || word == "deny")
+    fork.parse::<Ident>().is_ok_and(|word| {
+        ["handlers", "config", "tools", "allow", "deny"]
+            .iter()
+            .any(|known| word == known)
+    })
 }
 
 fn options_behind(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
@@ -163,8 +172,8 @@ fn options_behind(input: ParseStream<'_>, options: &mut Options) -> syn::Result<
 }
 
 fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
-    const OPTIONS: &str =
-        "expected an option: `handlers = TYPE`, `crate = PATH`, `allow(CODE, ..)` or `deny(CODE, ..)`";
+    const OPTIONS: &str = "expected an option: `handlers = TYPE`, `config = \"orchestra.yaml\"`, `tools = TYPE`, \
+                           `crate = PATH`, `allow(CODE, ..)` or `deny(CODE, ..)`";
     if input.peek(Token![crate]) {
         options.krate = Some(crate_option(input)?);
         return Ok(());
@@ -177,11 +186,30 @@ fn option(input: ParseStream<'_>, options: &mut Options) -> syn::Result<()> {
             input.parse::<Token![=]>()?;
             options.handlers = Some(input.parse()?);
         }
+        "config" => {
+            available(&name)?;
+            input.parse::<Token![=]>()?;
+            options.config = Some(input.parse()?);
+        }
+        "tools" => {
+            available(&name)?;
+            input.parse::<Token![=]>()?;
+            options.tools = Some(input.parse()?);
+        }
         "allow" => options.allow.extend(codes(input)?),
         "deny" => options.deny.extend(codes(input)?),
         _ => return Err(syn::Error::new(name.span(), OPTIONS)),
     }
     Ok(())
+}
+
+/// Refuses what this build of the macro does not have.
+fn available(option: &Ident) -> syn::Result<()> {
+    if cfg!(feature = "agents") {
+        return Ok(());
+    }
+    let message = format!("`{option} = ..` needs the feature `agents` of the crate `orchestra`");
+    Err(syn::Error::new(option.span(), message))
 }
 
 /// `crate = path`, as every macro takes it.

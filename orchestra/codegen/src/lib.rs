@@ -13,6 +13,11 @@ mod attributes;
 mod bind;
 mod children;
 mod code;
+#[cfg(feature = "agents")]
+mod config;
+#[cfg(not(feature = "agents"))]
+#[path = "no_config.rs"]
+mod config;
 mod docs;
 mod handler;
 mod inline;

@@ -19,6 +19,8 @@ pub(crate) struct Module<'m> {
     pub(crate) tables: Vec<String>,
     /// The code of the children.
     pub(crate) children: String,
+    /// The code that gives the files of the configuration; empty where there is none.
+    pub(crate) config: String,
 }
 
 /// Writes everything between the braces of the module, which has `__orchestra` in scope.
@@ -45,6 +47,12 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     gates(&mut code, pipeline, &variants);
     table::write(&mut code, pipeline, &module.tables);
     code.push(&module.children);
+    if !module.config.is_empty() {
+        code.doc("The configuration that the pipeline was checked with, and all files that it needs.");
+        code.push("pub const CONFIG:__orchestra::config::Sources=")
+            .push(&module.config)
+            .push(";");
+    }
     code.text
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use orchestra_graph::table::{End, NodeRow, Pipeline, Retry, Role, Rows, Settings};
 use orchestra_graph::{
-    Analysis, Limits, LoadOptions, Loaded, NodeIndex, ReadFault, Severity, did_you_mean, load_bytes, rules,
+    Analysis, Limits, LoadOptions, Loaded, NodeIndex, ReadFault, Report, Severity, did_you_mean, load_bytes,
+    rules,
 };
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -16,7 +17,7 @@ use crate::code::Code;
 use crate::inline::Inline;
 use crate::invocation::{Declared, Invocation, Options, Text};
 use crate::reader::{Children, Reader, relative, tidy};
-use crate::{docs, krate, module, names, needs, report};
+use crate::{config, docs, krate, module, names, needs, report};
 
 /// Expands an invocation of `pipeline!`.
 pub(crate) fn expand(input: TokenStream, reader: &dyn Reader) -> TokenStream {
@@ -31,13 +32,13 @@ pub(crate) fn expand(input: TokenStream, reader: &dyn Reader) -> TokenStream {
 }
 
 /// Where faults of a text point in the program.
-enum Origin {
+pub(crate) enum Origin {
     File(Span),
     Inline(Inline),
 }
 
 impl Origin {
-    fn spans(&self, span: orchestra_graph::Span) -> (Span, Span) {
+    pub(crate) fn spans(&self, span: orchestra_graph::Span) -> (Span, Span) {
         match self {
             Origin::File(literal) => (*literal, *literal),
             Origin::Inline(inline) => inline.spans(span.start, span.end),
@@ -89,15 +90,19 @@ fn one(declared: Declared, reader: &dyn Reader) -> TokenStream {
     options.limits.bytes += found.start;
     let loaded = load_bytes(&found.name, &found.bytes, &options);
     let family = Family::of(&loaded);
+    let mut config = config::Checked::default();
     if !missing {
-        faults.extend(reported(&loaded, |span| found.origin.spans(span)));
+        let place = found.origin.spans(loaded.graph.span);
+        faults.extend(reported(&loaded.report, place, |span| found.origin.spans(span)));
         // A child has no token of its own; its faults point at what names it in the program.
         for member in family.members() {
             let named = found.origin.spans(member.named);
-            faults.extend(reported(&member.child.loaded, |_| named));
+            faults.extend(reported(&member.child.loaded.report, named, |_| named));
         }
+        config = config::check(&declared, &loaded, &family, &found.origin, reader);
+        faults.extend(std::mem::take(&mut config.faults));
     }
-    let generated = generate(&declared, &found, &loaded, &family);
+    let generated = generate(&declared, &found, &loaded, &family, &config);
     quote! { #faults #generated }
 }
 
@@ -119,12 +124,16 @@ fn unknown_codes(options: &Options) -> TokenStream {
         .collect()
 }
 
-/// Errors and warnings, the first ones of each in full and then their number.
-fn reported(loaded: &Loaded, spans: impl Fn(orchestra_graph::Span) -> (Span, Span)) -> TokenStream {
+/// Errors and warnings, the first ones of each in full and then their number, which stands at the given place.
+pub(crate) fn reported(
+    told: &Report,
+    place: (Span, Span),
+    spans: impl Fn(orchestra_graph::Span) -> (Span, Span),
+) -> TokenStream {
     let mut tokens = TokenStream::new();
     let mut rest = [0usize; 2];
     let mut shown = [0usize; 2];
-    for fault in &loaded.report.diagnostics {
+    for fault in &told.diagnostics {
         let kind = match fault.severity {
             Severity::Error => 0,
             Severity::Warning => 1,
@@ -135,20 +144,19 @@ fn reported(loaded: &Loaded, spans: impl Fn(orchestra_graph::Span) -> (Span, Spa
             continue;
         }
         shown[kind] += 1;
-        let text = report::text(&loaded.source, fault);
+        let text = report::text(&told.source, fault);
         let place = spans(fault.span);
         tokens.extend(match kind {
             0 => report::error(&text, place),
             _ => report::warning(fault.code, &text, place.0),
         });
     }
-    let place = spans(loaded.graph.span);
     if rest[0] > 0 {
-        let text = format!("{}: ... and {} more errors", loaded.source.name(), rest[0]);
+        let text = format!("{}: ... and {} more errors", told.source.name(), rest[0]);
         tokens.extend(report::error(&text, place));
     }
     if rest[1] > 0 {
-        let text = format!("{}: ... and {} more warnings", loaded.source.name(), rest[1]);
+        let text = format!("{}: ... and {} more warnings", told.source.name(), rest[1]);
         tokens.extend(report::warning("more_warnings", &text, place.0));
     }
     tokens
@@ -156,17 +164,7 @@ fn reported(loaded: &Loaded, spans: impl Fn(orchestra_graph::Span) -> (Span, Spa
 
 /// Reads the file of a path; the fault is a message and the name of the file.
 fn file(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<Found, (String, String)> {
-    let manifest = reader.manifest();
-    let written = literal.value();
-    let beside = written.starts_with("./") || written.starts_with("../");
-    let folder = match reader.source_file(literal.span()) {
-        Some(file) if beside && !short => file.parent().map_or_else(|| manifest.clone(), Path::to_path_buf),
-        // An editor may not know the file; the sources of most packages lie here.
-        None if beside && !short => manifest.join("src"),
-        _ => manifest.clone(),
-    };
-    let path = tidy(&folder.join(&written));
-    let name = relative(&path, &manifest);
+    let (path, name, beside) = place_of(literal, short, reader);
     let limit = Limits::default().bytes as u64;
     match reader.read(&path, limit) {
         Ok(bytes) => Ok(Found {
@@ -180,6 +178,23 @@ fn file(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<Found, (St
     }
 }
 
+/// The path of a file that a literal names, its name as seen from the package, and whether it is looked up beside the
+/// source file.
+pub(crate) fn place_of(literal: &LitStr, short: bool, reader: &dyn Reader) -> (PathBuf, String, bool) {
+    let manifest = reader.manifest();
+    let written = literal.value();
+    let beside = written.starts_with("./") || written.starts_with("../");
+    let folder = match reader.source_file(literal.span()) {
+        Some(file) if beside && !short => file.parent().map_or_else(|| manifest.clone(), Path::to_path_buf),
+        // An editor may not know the file; the sources of most packages lie here.
+        None if beside && !short => manifest.join("src"),
+        _ => manifest.clone(),
+    };
+    let path = tidy(&folder.join(&written));
+    let name = relative(&path, &manifest);
+    (path, name, beside)
+}
+
 /// The code that includes a file; the path of the package is filled in by the compiler of the program.
 pub(crate) fn include(name: &str) -> String {
     let mut code = Code::default();
@@ -188,7 +203,7 @@ pub(crate) fn include(name: &str) -> String {
     code.text
 }
 
-fn unreadable(
+pub(crate) fn unreadable(
     name: &str,
     path: &Path,
     beside: bool,
@@ -243,7 +258,13 @@ fn inline(tokens: TokenStream, reader: &dyn Reader) -> Found {
 }
 
 /// Writes the module of what was understood, even where that is not all.
-fn generate(declared: &Declared, found: &Found, loaded: &Loaded, family: &Family<'_>) -> TokenStream {
+fn generate(
+    declared: &Declared,
+    found: &Found,
+    loaded: &Loaded,
+    family: &Family<'_>,
+    config: &config::Checked,
+) -> TokenStream {
     let analysis = Analysis::new(&loaded.graph, &loaded.source);
     let sound = !loaded.report.has_errors();
     let understood = || Pipeline::of(&analysis).unwrap_or_else(|| sketch(&analysis));
@@ -254,6 +275,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded, family: &Family
         needs: needs::write(&pipeline, &analysis, found.start, &family.needs()),
         tables: family.tables(loaded, "super::__children::"),
         children: family.write(),
+        config: config.sources.clone(),
     });
     let place = match &declared.text {
         Text::File(literal) => literal.span(),
@@ -276,6 +298,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded, family: &Family
     let inside = krate::inside_module(declared.options.krate.as_ref());
     let custom = uses_custom(&pipeline) || family.pipelines().any(uses_custom);
     let binding = binding(declared, &name, custom, sound);
+    let tools = &config.tools;
     quote! {
         #(#attributes)*
         #[doc = #docs]
@@ -285,6 +308,7 @@ fn generate(declared: &Declared, found: &Found, loaded: &Loaded, family: &Family
             #body
         }
         #binding
+        #tools
     }
 }
 

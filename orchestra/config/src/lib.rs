@@ -3,3 +3,41 @@
 //!
 //! Everything here is pure: files come through a reader that is passed in. The macro, the command line and the agents
 //! all call this crate, so a configuration means the same to each of them.
+
+mod built_in;
+mod candidate;
+mod check;
+mod choose;
+mod decode;
+mod explain;
+mod files;
+mod layers;
+mod located;
+mod names;
+mod reports;
+mod resolve;
+mod resolved;
+mod scan;
+#[cfg(feature = "schema")]
+mod schema;
+mod settings;
+mod stage;
+mod table;
+mod template;
+mod tree;
+
+pub use explain::{explain, rules};
+pub use files::{FileUse, Sources};
+pub use layers::{LayerKind, LayerUse};
+pub use located::Located;
+pub use names::{BUILT_IN_TOOLS, tool_name};
+pub use resolve::{Project, ResolveOptions};
+pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
+#[cfg(feature = "schema")]
+pub use schema::schema;
+pub use settings::{
+    Agent, Backend, BackendKind, CommandTool, Configuration, Effort, Mode, Names, OutputFormat, Parameter,
+    ParameterType, PipelineSettings, Price, PromptInput, Provider, ProviderKind, Providers, Repository,
+    Timespan, Workspace,
+};
+pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};

@@ -25,6 +25,31 @@ pub struct Page {
     pub text: &'static str,
 }
 
+impl Page {
+    /// A page of a rule that another crate checks.
+    ///
+    /// ```
+    /// use orchestra_graph::{Page, Severity};
+    /// let page = Page::new("no_tabs", Severity::Warning, "a line has a tab", "house style", "# `no_tabs`");
+    /// assert_eq!(page.code, "no_tabs");
+    /// ```
+    pub const fn new(
+        code: &'static str,
+        severity: Severity,
+        summary: &'static str,
+        source: &'static str,
+        text: &'static str,
+    ) -> Page {
+        Page {
+            code,
+            severity,
+            summary,
+            source,
+            text,
+        }
+    }
+}
+
 /// The page of a code.
 ///
 /// ```

@@ -1,0 +1,186 @@
+//! `config = "orchestra.yaml"`: agents, models, tools and prompts are resolved while the program is built, by the same
+//! resolver as at run time, and the files that were read are compiled in.
+
+use std::collections::BTreeMap;
+
+use orchestra_config::{Project, Resolution, ResolveOptions};
+use orchestra_graph::{Analysis, Limits, Loaded, Report};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{LitStr, Type};
+
+use crate::children::Family;
+use crate::code::Code;
+use crate::invocation::Declared;
+use crate::pipeline::{Origin, include, place_of, reported, unreadable};
+use crate::reader::{Children, Reader};
+use crate::{krate, report};
+
+/// What came of the configuration.
+#[derive(Default)]
+pub(crate) struct Checked {
+    /// What is wrong with it, with its files, and with what the pipeline wants of it.
+    pub(crate) faults: TokenStream,
+    /// The code of `CONFIG`; empty where the pipeline has no configuration.
+    pub(crate) sources: String,
+    /// The constants that look for tools among those of the program.
+    pub(crate) tools: TokenStream,
+}
+
+/// Resolves a pipeline and its children.
+pub(crate) fn check(
+    declared: &Declared,
+    loaded: &Loaded,
+    family: &Family<'_>,
+    origin: &Origin,
+    reader: &dyn Reader,
+) -> Checked {
+    let mut checked = Checked::default();
+    let options = &declared.options;
+    let Some(literal) = &options.config else {
+        if let Some(tools) = &options.tools {
+            let text =
+                "`tools = ..` says which tools of a configuration exist; add `config = \"orchestra.yaml\"`";
+            checked.faults = report::error(text, krate::ends(tools));
+        }
+        return checked;
+    };
+    let place = (literal.span(), literal.span());
+    let name = match found(literal, declared.name.is_none(), reader) {
+        Ok(name) => name,
+        Err(message) => {
+            checked.faults = report::error(&message, place);
+            return checked;
+        }
+    };
+    let files = Children(reader);
+    let project = Project::load(&name, &files);
+    let resolve_options = ResolveOptions {
+        reader: Some(&files),
+        ..ResolveOptions::default()
+    };
+    let resolve = |loaded: &Loaded| {
+        let analysis = Analysis::new(&loaded.graph, &loaded.source);
+        project.resolve_graph(&analysis, &resolve_options)
+    };
+    let mut told = Told {
+        place,
+        tools: options.tools.as_ref(),
+        krate: krate::path(options.krate.as_ref()),
+        reports: Vec::new(),
+        files: BTreeMap::from([(name.clone(), ())]),
+        checked,
+    };
+    told.take(resolve(loaded), loaded.source.name(), |span| origin.spans(span));
+    for member in family.members() {
+        let named = origin.spans(member.named);
+        let loaded = &member.child.loaded;
+        told.take(resolve(loaded), loaded.source.name(), |_| named);
+    }
+    let mut checked = told.checked;
+    checked.sources = sources(&name, told.files.into_keys(), reader);
+    checked
+}
+
+/// The name of the configuration as seen from the package, or why it cannot be read.
+fn found(literal: &LitStr, short: bool, reader: &dyn Reader) -> Result<String, String> {
+    let (path, name, beside) = place_of(literal, short, reader);
+    let limit = Limits::default().bytes as u64;
+    match reader.read(&path, limit) {
+        Ok(_) => Ok(name),
+        Err(fault) => Err(unreadable(&name, &path, beside, &fault, limit, reader)),
+    }
+}
+
+/// Gathers what several resolutions say.
+struct Told<'d> {
+    place: (Span, Span),
+    tools: Option<&'d Type>,
+    krate: TokenStream,
+    /// What was told already: the faults of the configuration come with each pipeline.
+    reports: Vec<String>,
+    files: BTreeMap<String, ()>,
+    checked: Checked,
+}
+
+impl Told<'_> {
+    /// Takes what the resolution of a pipeline says; faults of its own text point at their tokens.
+    fn take(
+        &mut self,
+        resolution: Resolution,
+        pipeline: &str,
+        spans: impl Fn(orchestra_graph::Span) -> (Span, Span),
+    ) {
+        for told in &resolution.reports {
+            let source = told.source.clone();
+            let mut faults = told.diagnostics.clone();
+            // Whether a tool of the program exists is only known when the program is compiled.
+            faults.retain(|fault| self.tools.is_none() || fault.code != "unknown_tool");
+            let own = source.name() == pipeline;
+            if !own {
+                faults.retain(|fault| {
+                    let text = report::text(&source, fault);
+                    let new = !self.reports.contains(&text);
+                    if new {
+                        self.reports.push(text);
+                    }
+                    new
+                });
+            }
+            let told = Report::new(source, faults);
+            let place = self.place;
+            self.checked.faults.extend(match own {
+                true => reported(&told, spans(orchestra_graph::Span::default()), &spans),
+                false => reported(&told, place, |_| place),
+            });
+        }
+        if let Some(tools) = self.tools {
+            for unknown in &resolution.unknown_tools {
+                let text = report::text(&unknown.source, &unknown.fault);
+                if !self.reports.contains(&text) {
+                    self.checked
+                        .tools
+                        .extend(verify(&self.krate, tools, &unknown.name, &text));
+                    self.reports.push(text);
+                }
+            }
+        }
+        let read = resolution.files.into_iter().filter(|file| file.found);
+        self.files.extend(read.map(|file| (file.path, ())));
+    }
+}
+
+/// The constant that looks for a tool among those of the program; its error points at them.
+fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) -> TokenStream {
+    let (start, end) = krate::ends(tools);
+    let (start, end) = (krate::at(start), krate::at(end));
+    let (first, last) = (
+        krate::located(krate.clone(), start),
+        krate::located(krate.clone(), end),
+    );
+    let mut call = quote_spanned!(start=> #first::__private::verify_tool);
+    call.extend(quote_spanned!(end=> (&<#tools as #last::agents::ToolSet>::NAMES, #name, #text)));
+    quote! { const _: () = #call; }
+}
+
+/// The code of the files: paths, and includes by which they are tracked.
+fn sources(configuration: &str, files: impl Iterator<Item = String>, reader: &dyn Reader) -> String {
+    let read = Children(reader);
+    let mut code = Code::default();
+    code.push("__orchestra::config::Sources::new(")
+        .string(configuration)
+        .push(",&[");
+    for file in files {
+        let bytes = orchestra_graph::ChildReader::read(&read, &file, Limits::default().bytes as u64);
+        let is_text = bytes.is_ok_and(|bytes| std::str::from_utf8(&bytes).is_ok());
+        code.push("(").string(&file).push(",");
+        match (is_text, file.starts_with('/')) {
+            (false, _) => code.push("\"\""),
+            (true, true) => code.push("::core::include_str!(").string(&file).push(")"),
+            (true, false) => code.push(&include(&file)),
+        };
+        code.push("),");
+    }
+    code.push("])");
+    code.text
+}

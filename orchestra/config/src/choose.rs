@@ -1,0 +1,587 @@
+//! How each value of a stage is chosen: node, stylesheet, agent, graph, pipeline, project, provider, in this order.
+
+use std::collections::BTreeMap;
+
+use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
+
+use crate::candidate::{Candidate, Doer, Place, of_attribute, of_pipeline, of_word};
+use crate::check::{unknown_backend, unknown_provider};
+use crate::decode::suggestion;
+use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
+use crate::located::Located;
+use crate::names::{BUILT_IN_TOOLS, tool_name};
+use crate::reports::Reports;
+use crate::resolve::Project;
+use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
+use crate::settings::{Agent, BackendKind, Effort, Mode, PipelineSettings, Provider};
+use crate::stage::Stages;
+use crate::template::{TaskTemplate, Variables, check};
+
+/// The names for models that configurations usually give.
+const TIERS: &[&str] = &["smart", "worker", "cheap"];
+
+pub(crate) struct Resolver<'r> {
+    pub(crate) project: &'r Project,
+    pub(crate) defined: &'r BTreeMap<String, Agent>,
+    /// All tools that there are.
+    pub(crate) tools: Vec<String>,
+    pub(crate) stages: &'r dyn Stages,
+    pub(crate) source: Source,
+    pub(crate) library: &'r Library<'r>,
+    pub(crate) reports: &'r mut Reports,
+    pub(crate) unknown_tools: Vec<UnknownTool>,
+}
+
+impl<'r> Resolver<'r> {
+    /// Resolves all model stages.
+    pub(crate) fn run(&mut self) -> Vec<ResolvedStage> {
+        self.check_agents();
+        let variables = self.variables();
+        let nodes = self.stages.model_stages();
+        nodes
+            .into_iter()
+            .map(|node| self.stage(node, &variables))
+            .collect()
+    }
+
+    fn stage(&mut self, node: NodeIndex, variables: &Variables) -> ResolvedStage {
+        let project = self.project;
+        let configuration = &project.configuration;
+        let stages = self.stages;
+        let of_node = |name: &str| stages.of_node(node, name);
+        let of_graph = |name: &str| stages.of_graph(name);
+        let nobody = Agent::default();
+        let agent = self.agent(node);
+        let doer = match &agent {
+            Some((_, doer)) => Doer { ..*doer },
+            None => Doer {
+                agent: &nobody,
+                place: Some(Place::Nowhere),
+            },
+        };
+        let own = configuration.pipelines.get(stages.name()).map(|own| &own.value);
+
+        let backend = self.backend(node, &doer, own);
+        let kind = configuration
+            .backend_kind(&backend.value)
+            .unwrap_or(BackendKind::Agent);
+        let provider = self.provider(node, &doer, own, kind);
+        let settings = provider
+            .as_ref()
+            .and_then(|provider| configuration.providers.named.get(&provider.value))
+            .map(|settings| &settings.value);
+        let (model, alias) = self.model(node, &doer, own, kind, provider.as_ref(), settings);
+        let effort = of_word(of_node("reasoning_effort"), Effort::of)
+            .or_else(|| doer.said(&doer.agent.reasoning_effort))
+            .or_else(|| of_word(of_graph("reasoning_effort"), Effort::of))
+            .or_else(|| {
+                of_pipeline(
+                    own.and_then(|own| own.reasoning_effort.as_ref()),
+                    Reason::Pipeline,
+                )
+            });
+        let mode = of_word(of_node("agent.mode"), Mode::of)
+            .or_else(|| doer.said(&doer.agent.mode))
+            .or_else(|| of_pipeline(own.and_then(|own| own.mode.as_ref()), Reason::Pipeline))
+            .unwrap_or(Candidate {
+                value: Mode::Autonomous,
+                reason: Reason::Default,
+                place: Place::Nowhere,
+            });
+        let max_tokens = doer
+            .said(&doer.agent.max_tokens)
+            .or_else(|| of_pipeline(own.and_then(|own| own.max_tokens.as_ref()), Reason::Pipeline))
+            .or_else(|| of_pipeline(settings.and_then(|own| own.max_tokens.as_ref()), Reason::Provider));
+        let turns = configuration.backends.get(&backend.value);
+        let max_turns = doer
+            .said(&doer.agent.max_turns)
+            .or_else(|| of_pipeline(own.and_then(|own| own.max_turns.as_ref()), Reason::Pipeline))
+            .or_else(|| of_pipeline(turns.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
+        let temperature = doer.said(&doer.agent.temperature);
+        self.check_mode(node, &mode, &backend, kind);
+        let tools = self.tools(node, &doer, &backend, kind);
+        let (system, mut layers) = self.system(node, &doer);
+        let task = self.task(node, &doer, variables, &mut layers);
+        ResolvedStage {
+            node: stages.id(node).to_owned(),
+            agent: agent.map(|(name, _)| self.chosen(name)),
+            backend: self.chosen(backend),
+            backend_kind: kind,
+            provider: provider.map(|provider| self.chosen(provider)),
+            model: model.map(|model| self.chosen(model)),
+            model_alias: alias,
+            reasoning_effort: effort.map(|effort| self.chosen(effort)),
+            mode: self.chosen(mode),
+            max_tokens: max_tokens.map(|tokens| self.chosen(tokens)),
+            temperature: temperature.map(|temperature| self.chosen(temperature)),
+            max_turns: max_turns.map(|turns| self.chosen(turns)),
+            tools,
+            system,
+            layers,
+            task,
+            prompt: of_node("prompt").map_or_else(String::new, |said| said.text.into_owned()),
+            label: stages.label(node).to_owned(),
+        }
+    }
+
+    fn chosen<T>(&self, candidate: Candidate<T>) -> Chosen<T> {
+        let place = match candidate.place {
+            Place::Pipeline(span) => shown(&self.source, span),
+            Place::Configuration(span) => shown(&self.project.report.source, span),
+            Place::Nowhere => String::new(),
+        };
+        Chosen {
+            value: candidate.value,
+            reason: candidate.reason,
+            place,
+        }
+    }
+
+    /// Tells a fault where it is to be mended.
+    fn tell(&mut self, node: NodeIndex, place: Place, fault: impl FnOnce(Span) -> Diagnostic) {
+        match place {
+            Place::Configuration(span) => {
+                let source = self.project.report.source.clone();
+                self.reports.add(&source, fault(span));
+            }
+            Place::Pipeline(span) => {
+                let fault = fault(span).node(self.stages.id(node));
+                self.reports.add(&self.source, fault);
+            }
+            Place::Nowhere => {
+                let fault = fault(self.stages.place(node)).node(self.stages.id(node));
+                self.reports.add(&self.source, fault);
+            }
+        }
+    }
+
+    /// The agent of a stage, with its name.
+    fn agent(&mut self, node: NodeIndex) -> Option<(Candidate<String>, Doer<'r>)> {
+        let name = of_attribute(self.stages.of_node(node, "agent"))?;
+        let (configured, defined) = (&self.project.configuration.agents, self.defined);
+        if let Some(agent) = configured.get(&name.value) {
+            let agent = &agent.value;
+            return Some((name, Doer { agent, place: None }));
+        }
+        if let Some(agent) = defined.get(&name.value) {
+            let place = Some(name.place);
+            return Some((name, Doer { agent, place }));
+        }
+        let known: Vec<&str> = configured
+            .keys()
+            .chain(defined.keys())
+            .map(String::as_str)
+            .collect();
+        let help = match known.is_empty() {
+            true => "define it in `agents` of the configuration".to_owned(),
+            false => suggestion(&name.value, &known),
+        };
+        let message = format!("unknown agent `{}`", name.value);
+        self.tell(node, name.place, |span| {
+            Diagnostic::error("unknown_agent", message, span).help(help)
+        });
+        None
+    }
+
+    fn backend(
+        &mut self,
+        node: NodeIndex,
+        doer: &Doer<'_>,
+        own: Option<&PipelineSettings>,
+    ) -> Candidate<String> {
+        let configuration = &self.project.configuration;
+        let chosen = of_attribute(self.stages.of_node(node, "backend"))
+            .or_else(|| doer.said(&doer.agent.backend))
+            .or_else(|| of_attribute(self.stages.of_graph("backend")))
+            .or_else(|| of_pipeline(own.and_then(|own| own.backend.as_ref()), Reason::Pipeline))
+            .or_else(|| of_pipeline(configuration.backend.as_ref(), Reason::Project))
+            .unwrap_or(Candidate {
+                value: BackendKind::Agent.word().to_owned(),
+                reason: Reason::Default,
+                place: Place::Nowhere,
+            });
+        // One that is defined without a kind was told of with the configuration.
+        let defined = configuration.backends.contains_key(&chosen.value);
+        if configuration.backend_kind(&chosen.value).is_none() && !defined {
+            self.tell(node, chosen.place, |span| {
+                unknown_backend(configuration, &chosen.value, span)
+            });
+        }
+        chosen
+    }
+
+    fn provider(
+        &mut self,
+        node: NodeIndex,
+        doer: &Doer<'_>,
+        own: Option<&PipelineSettings>,
+        kind: BackendKind,
+    ) -> Option<Candidate<String>> {
+        let configuration = &self.project.configuration;
+        let providers = &configuration.providers;
+        let only = || {
+            let mut named = providers.named.iter();
+            let first = named.next().filter(|_| named.next().is_none())?;
+            Some(Candidate {
+                value: first.0.clone(),
+                reason: Reason::Project,
+                place: Place::Configuration(first.1.span),
+            })
+        };
+        let chosen = of_attribute(self.stages.of_node(node, "llm_provider"))
+            .or_else(|| doer.said(&doer.agent.provider))
+            .or_else(|| of_attribute(self.stages.of_graph("llm_provider")))
+            .or_else(|| of_pipeline(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline))
+            .or_else(|| of_pipeline(providers.default.as_ref(), Reason::Project))
+            .or_else(only);
+        match &chosen {
+            Some(chosen) => {
+                let known = configuration.provider_kind(&chosen.value).is_some()
+                    || providers.named.contains_key(&chosen.value);
+                if !known {
+                    self.tell(node, chosen.place, |span| {
+                        unknown_provider(configuration, &chosen.value, span)
+                    });
+                }
+            }
+            // Without a configuration nothing is said of models yet; a run says so where it needs one.
+            None if kind.needs_model() && self.project.path.is_some() => {
+                let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
+                self.tell(node, Place::Nowhere, |span| {
+                    Diagnostic::error("unknown_provider", message, span)
+                        .help("add `providers: {default: NAME}` to the configuration")
+                });
+            }
+            None => {}
+        }
+        chosen
+    }
+
+    /// The model, and the word that stood for it.
+    fn model(
+        &mut self,
+        node: NodeIndex,
+        doer: &Doer<'_>,
+        own: Option<&PipelineSettings>,
+        kind: BackendKind,
+        provider: Option<&Candidate<String>>,
+        settings: Option<&Provider>,
+    ) -> (Option<Candidate<String>>, Option<String>) {
+        let smart = || {
+            let smart = settings?.models.get_key_value("smart")?;
+            Some(Candidate {
+                value: smart.0.clone(),
+                reason: Reason::Provider,
+                place: Place::Configuration(smart.1.span),
+            })
+        };
+        let chosen = of_attribute(self.stages.of_node(node, "llm_model"))
+            .or_else(|| doer.said(&doer.agent.model))
+            .or_else(|| of_attribute(self.stages.of_graph("llm_model")))
+            .or_else(|| of_pipeline(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
+            .or_else(|| {
+                of_pipeline(
+                    settings.and_then(|own| own.default_model.as_ref()),
+                    Reason::Provider,
+                )
+            })
+            .or_else(smart);
+        let Some(mut chosen) = chosen else {
+            // Of a provider that there is not, nothing more is to be said.
+            let known = |name: &str| self.project.configuration.provider_kind(name).is_some();
+            if let Some(provider) = provider.filter(|named| kind.needs_model() && known(&named.value)) {
+                let message = format!(
+                    "nothing says which model of `{}` does `{}`",
+                    provider.value,
+                    self.stages.id(node)
+                );
+                self.tell(node, Place::Nowhere, |span| {
+                    Diagnostic::error("unresolved_model", message, span).help(
+                        "give the provider `models: {smart: ..}` or a `default_model`, or set `llm_model`",
+                    )
+                });
+            }
+            return (None, None);
+        };
+        // Without a provider a name stands for itself.
+        let Some(provider) = provider else {
+            return (Some(chosen), None);
+        };
+        if let Some(model) = settings.and_then(|settings| settings.models.get(&chosen.value)) {
+            let alias = std::mem::replace(&mut chosen.value, model.value.clone());
+            return (Some(chosen), Some(alias));
+        }
+        let mut others = self.project.configuration.providers.named.values();
+        let tier = TIERS.contains(&chosen.value.as_str());
+        if kind.needs_model() && (tier || others.any(|other| other.models.contains_key(&chosen.value))) {
+            let message = format!(
+                "the provider `{}` has no model `{}`",
+                provider.value, chosen.value
+            );
+            let known: Vec<&str> = settings
+                .into_iter()
+                .flat_map(|settings| settings.models.keys().map(String::as_str))
+                .collect();
+            let help = match known.is_empty() {
+                true => format!("add `models: {{{}: ..}}` to the provider", chosen.value),
+                false => suggestion(&chosen.value, &known),
+            };
+            self.tell(node, chosen.place, |span| {
+                Diagnostic::error("unresolved_model", message, span)
+                    .note("it is a name that a configuration gives to a model, no model itself")
+                    .help(help)
+            });
+        }
+        (Some(chosen), None)
+    }
+
+    fn check_mode(
+        &mut self,
+        node: NodeIndex,
+        mode: &Candidate<Mode>,
+        backend: &Candidate<String>,
+        kind: BackendKind,
+    ) {
+        if mode.value != Mode::Interactive {
+            return;
+        }
+        let settings = self.project.configuration.backends.get(&backend.value);
+        let able = match kind {
+            BackendKind::Agent | BackendKind::Simulation => true,
+            BackendKind::Direct => false,
+            BackendKind::Cli => {
+                settings.is_some_and(|own| own.interactive.as_ref().is_some_and(|able| able.value))
+            }
+        };
+        if able {
+            return;
+        }
+        let message = format!(
+            "the backend `{}` cannot talk with a person during a stage",
+            backend.value
+        );
+        let help = match kind {
+            BackendKind::Cli => {
+                "choose a backend of the kind `agent`, or say `interactive: true` if the program can"
+            }
+            _ => "choose a backend of the kind `agent`, or the mode `autonomous`",
+        };
+        self.tell(node, mode.place, |span| {
+            Diagnostic::error("backend_capability", message, span)
+                .note(format!("a backend of the kind `{kind}` is asked once"))
+                .help(help)
+        });
+    }
+
+    /// The tools of a stage. Those that a node or else its agent names are added to the backend's, or to what the agent
+    /// says stands in place of them; an empty list leaves the stage without.
+    fn tools(
+        &mut self,
+        node: NodeIndex,
+        doer: &Doer<'_>,
+        backend: &Candidate<String>,
+        kind: BackendKind,
+    ) -> Vec<String> {
+        let listed = |list: &Option<Vec<Located<String>>>| {
+            list.as_ref().map(|list| {
+                let place = |name: &Located<String>| doer.place.unwrap_or(Place::Configuration(name.span));
+                list.iter()
+                    .map(|name| (tool_name(name), place(name)))
+                    .collect::<Vec<_>>()
+            })
+        };
+        let of_node = self.stages.of_node(node, "agent.tools").map(|said| {
+            let place = Place::Pipeline(said.span);
+            let names = said
+                .text
+                .split(',')
+                .map(tool_name)
+                .filter(|name| !name.is_empty());
+            names.map(|name| (name, place)).collect::<Vec<_>>()
+        });
+        let from_node = of_node.is_some();
+        let added = of_node.or_else(|| listed(&doer.agent.tools));
+        let only = listed(&doer.agent.only_tools);
+        let first = added
+            .iter()
+            .chain(&only)
+            .flatten()
+            .next()
+            .map(|(_, place)| *place);
+        if let (Some(place), false) = (first, kind.has_tools()) {
+            let message = format!("the backend `{}` gives its model no tools", backend.value);
+            let note = match kind {
+                BackendKind::Cli => "a program that is an agent has tools of its own",
+                _ => "a backend of the kind `direct` asks its model once",
+            };
+            self.tell(node, place, |span| {
+                Diagnostic::error("backend_capability", message, span)
+                    .note(note)
+                    .help("choose a backend of the kind `agent`, or name no tools")
+            });
+        }
+        for (name, place) in added.iter().chain(&only).flatten() {
+            // Those of the configuration are checked with it.
+            let checked = matches!(place, Place::Configuration(_));
+            if !checked && !self.tools.contains(name) {
+                self.unknown_tool(node, name, *place);
+            }
+        }
+        if !kind.has_tools() {
+            return Vec::new();
+        }
+        let none = added.as_ref().is_some_and(Vec::is_empty) && (from_node || only.is_none());
+        let mut tools: Vec<String> = match only {
+            _ if none => Vec::new(),
+            Some(only) => only.into_iter().map(|(name, _)| name).collect(),
+            None => BUILT_IN_TOOLS.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        tools.extend(added.into_iter().flatten().map(|(name, _)| name));
+        tools.sort_unstable();
+        tools.dedup();
+        tools
+    }
+
+    fn unknown_tool(&mut self, node: NodeIndex, name: &str, place: Place) {
+        let span = match place {
+            Place::Pipeline(span) | Place::Configuration(span) => span,
+            Place::Nowhere => self.stages.place(node),
+        };
+        let fault = unknown_tool(name, &self.tools, span).node(self.stages.id(node));
+        let source = self.source.clone();
+        self.tell_unknown_tool(name, source, fault);
+    }
+
+    fn tell_unknown_tool(&mut self, name: &str, source: Source, fault: Diagnostic) {
+        self.reports.add(&source, fault.clone());
+        let name = tool_name(name);
+        let told = |known: &UnknownTool| known.name == name && known.fault.span == fault.span;
+        if !self.unknown_tools.iter().any(told) {
+            self.unknown_tools.push(UnknownTool { name, source, fault });
+        }
+    }
+
+    /// The tools of all agents of the configuration, whether or not a stage has them.
+    fn check_agents(&mut self) {
+        let source = self.project.report.source.clone();
+        for agent in self.project.configuration.agents.values() {
+            for name in agent.tools.iter().chain(&agent.only_tools).flatten() {
+                if !self.tools.contains(&tool_name(name)) {
+                    let fault = unknown_tool(name, &self.tools, name.span);
+                    self.tell_unknown_tool(name, source.clone(), fault);
+                }
+            }
+        }
+    }
+
+    /// A layer that the node names, or else its agent.
+    fn layer_name(&self, node: NodeIndex, doer: &Doer<'_>, kind: LayerKind) -> Option<Candidate<String>> {
+        let of_agent = match kind {
+            LayerKind::Role => &doer.agent.role,
+            LayerKind::Persona => &doer.agent.persona,
+            LayerKind::Personality => &doer.agent.personality,
+            LayerKind::Task => &doer.agent.task,
+        };
+        of_attribute(self.stages.of_node(node, &format!("agent.{kind}"))).or_else(|| doer.said(of_agent))
+    }
+
+    /// The system prompt: role, persona and personality, each with what it extends, no layer twice.
+    fn system(&mut self, node: NodeIndex, doer: &Doer<'_>) -> (String, Vec<LayerUse>) {
+        let mut texts: Vec<String> = Vec::new();
+        let mut layers: Vec<LayerUse> = Vec::new();
+        for kind in [LayerKind::Role, LayerKind::Persona, LayerKind::Personality] {
+            let Some(name) = self.layer_name(node, doer, kind) else {
+                continue;
+            };
+            match self.library.chain(kind, &name.value, self.reports) {
+                Ok(chain) => {
+                    for layer in chain {
+                        let used = layer.used();
+                        if !layers.contains(&used) {
+                            texts.push(layer.text.trim().to_owned());
+                            layers.push(used);
+                        }
+                    }
+                }
+                Err(NoLayer::Invalid) => {}
+                Err(why) => self.tell(node, name.place, |span| missing(kind, &name.value, span, &why)),
+            }
+        }
+        texts.retain(|text| !text.is_empty());
+        (texts.join("\n\n"), layers)
+    }
+
+    fn task(
+        &mut self,
+        node: NodeIndex,
+        doer: &Doer<'_>,
+        variables: &Variables,
+        layers: &mut Vec<LayerUse>,
+    ) -> Option<TaskTemplate> {
+        let name = self.layer_name(node, doer, LayerKind::Task)?;
+        let layer = match self.library.find(LayerKind::Task, &name.value, self.reports) {
+            Ok(layer) => layer,
+            Err(NoLayer::Invalid) => return None,
+            Err(why) => {
+                self.tell(node, name.place, |span| {
+                    missing(LayerKind::Task, &name.value, span, &why)
+                });
+                return None;
+            }
+        };
+        for fault in check(&layer.text, variables) {
+            let span = layer.span(fault.range);
+            let told = Diagnostic::error(fault.code, fault.message, span).help(fault.help);
+            let told = told.note(format!("the stage `{}` uses this task", self.stages.id(node)));
+            self.reports.add(&layer.source, told);
+        }
+        layers.push(layer.used());
+        Some(layer.template())
+    }
+
+    /// What templates of this pipeline may use.
+    fn variables(&self) -> Variables {
+        let mut variables = Variables::built_in();
+        for key in self.stages.graph_keys() {
+            variables.add(&format!("graph.{key}"));
+        }
+        variables.add("graph.goal");
+        let own = self.project.configuration.pipelines.get(self.stages.name());
+        for input in own.iter().flat_map(|own| &own.inputs) {
+            variables.add(input);
+        }
+        let inputs = self.stages.of_graph("inputs");
+        for input in inputs.iter().flat_map(|said| said.text.split(',')) {
+            variables.add(input);
+        }
+        for at in 0..self.stages.count() {
+            let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
+            let keys = self.stages.of_node(node, "output_keys");
+            for key in keys.iter().flat_map(|said| said.text.split(',')) {
+                variables.add(key);
+            }
+        }
+        variables
+    }
+}
+
+/// The fault of a name that no tool has.
+fn unknown_tool(name: &str, known: &[String], span: Span) -> Diagnostic {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let fault = Diagnostic::error("unknown_tool", format!("unknown tool `{name}`"), span);
+    let repositories: Vec<&str> = known
+        .iter()
+        .filter_map(|name| Some(name.split_once(':')?.0))
+        .collect();
+    match name.split_once(':') {
+        Some((repository, _)) if !repositories.contains(&repository) => fault
+            .note(format!("the workspace has no repository `{repository}`"))
+            .help(suggestion(name, &known)),
+        _ => fault.help(suggestion(name, &known)),
+    }
+}
+
+fn shown(source: &Source, span: Span) -> String {
+    let position = source.position(span.start);
+    format!("{}:{}:{}", source.name(), position.line, position.column)
+}

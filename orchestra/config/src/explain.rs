@@ -1,0 +1,108 @@
+//! Every code of a fault with its page.
+
+use orchestra_graph::{Page, Severity};
+
+/// The page of a code of this crate.
+///
+/// ```
+/// let page = orchestra_config::explain("unknown_agent").expect("a code of this crate");
+/// assert!(page.text.contains("## How to mend it"));
+/// assert!(orchestra_config::explain("dead_end").is_none(), "that is one of the language");
+/// ```
+pub fn explain(code: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|page| page.code == code)
+}
+
+/// All codes of this crate, sorted.
+///
+/// ```
+/// assert!(orchestra_config::rules().iter().any(|page| page.code == "template_variable"));
+/// ```
+pub fn rules() -> &'static [Page] {
+    PAGES
+}
+
+macro_rules! page {
+    ($code:literal, $summary:literal, $source:literal) => {
+        Page::new(
+            $code,
+            Severity::Error,
+            $summary,
+            $source,
+            include_str!(concat!("../tests/rules/", $code, ".md")),
+        )
+    };
+}
+
+static PAGES: &[Page] = &[
+    page!(
+        "backend_capability",
+        "a backend cannot do what a stage wants of it",
+        "Orchestra, backend selection"
+    ),
+    page!(
+        "config_duplicate_key",
+        "a key of the configuration stands twice",
+        "YAML 1.2, 3.2.1.3"
+    ),
+    page!(
+        "config_syntax",
+        "the configuration is no YAML, or cannot be read",
+        "Orchestra, agent configuration"
+    ),
+    page!(
+        "config_unknown_key",
+        "a key of the configuration is not known",
+        "Orchestra, agent configuration"
+    ),
+    page!(
+        "config_value",
+        "a value of the configuration cannot be",
+        "Orchestra, agent configuration"
+    ),
+    page!(
+        "prompt_layer_invalid",
+        "the file of a prompt layer cannot be understood",
+        "Orchestra, prompt composition"
+    ),
+    page!(
+        "prompt_layer_missing",
+        "a layer of a prompt is not there",
+        "Orchestra, file discovery"
+    ),
+    page!(
+        "template_syntax",
+        "a task template cannot be understood",
+        "Orchestra, prompt composition"
+    ),
+    page!(
+        "template_variable",
+        "nothing sets a variable of a task template",
+        "Orchestra, prompt composition"
+    ),
+    page!(
+        "unknown_agent",
+        "a node names an agent that there is not",
+        "Orchestra, agent configuration"
+    ),
+    page!(
+        "unknown_backend",
+        "a backend that there is not is named",
+        "Orchestra, backend selection"
+    ),
+    page!(
+        "unknown_provider",
+        "a provider that there is not is named, or none is",
+        "Orchestra, model and provider resolution"
+    ),
+    page!(
+        "unknown_tool",
+        "a tool that there is not is named",
+        "Orchestra, agent-level tool configuration"
+    ),
+    page!(
+        "unresolved_model",
+        "a model stage has no model",
+        "Orchestra, model and provider resolution"
+    ),
+];

@@ -1,0 +1,445 @@
+//! Prompt layers: found in folders, read, and put together.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use orchestra_graph::{Diagnostic, ReadFault, Source, Span};
+use serde::{Deserialize, Serialize};
+
+use crate::built_in::BUILT_IN;
+use crate::check::is_name;
+use crate::decode::{Codes, Decode, Faults, section, words};
+use crate::files::{Files, join};
+use crate::located::Located;
+use crate::reports::Reports;
+use crate::template::TaskTemplate;
+use crate::tree::{self, MAX_BYTES, Node};
+
+words! {
+    /// The kind of a prompt layer.
+    ///
+    /// ```
+    /// use orchestra_config::LayerKind;
+    /// assert_eq!(LayerKind::Role.folder(), "roles");
+    /// assert_eq!(LayerKind::of("task"), Some(LayerKind::Task));
+    /// ```
+    pub enum LayerKind {
+        /// What the model is; its text begins the system prompt.
+        Role = "role",
+        /// Who it is: a role or another persona, with more.
+        Persona = "persona",
+        /// How it works and speaks.
+        Personality = "personality",
+        /// What it is to do: a template, which becomes the message to the model.
+        Task = "task",
+    }
+}
+
+impl LayerKind {
+    /// The folder of its files within `prompts/`.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            LayerKind::Role => "roles",
+            LayerKind::Persona => "personas",
+            LayerKind::Personality => "personalities",
+            LayerKind::Task => "tasks",
+        }
+    }
+}
+
+/// A layer that is part of a prompt.
+///
+/// ```
+/// use orchestra_config::{LayerKind, LayerUse};
+/// let layer = LayerUse {
+///     kind: LayerKind::Role,
+///     name: "critic".to_owned(),
+///     path: "prompts/roles/critic.yaml".to_owned(),
+/// };
+/// assert_eq!(layer.kind.word(), "role");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerUse {
+    /// Its kind.
+    pub kind: LayerKind,
+    /// Its name.
+    pub name: String,
+    /// The file that holds it. Those that come with Orchestra begin with `orchestra:`.
+    pub path: String,
+}
+
+/// The faults of a layer are all of one code.
+const CODES: Codes = Codes {
+    syntax: "prompt_layer_invalid",
+    unknown_key: "prompt_layer_invalid",
+    duplicate_key: "prompt_layer_invalid",
+    value: "prompt_layer_invalid",
+};
+
+section! {
+    struct RoleFile {
+        pub name: Option<Located<String>>,
+        pub description: Option<Located<String>>,
+        pub extends: Option<Located<String>>,
+        pub system: Option<Located<String>>,
+    }
+}
+
+section! {
+    struct ModifierFile {
+        pub name: Option<Located<String>>,
+        pub description: Option<Located<String>>,
+        pub extends: Option<Located<String>>,
+        pub modifiers: Option<Located<String>>,
+    }
+}
+
+section! {
+    struct TaskFile {
+        pub name: Option<Located<String>>,
+        pub description: Option<Located<String>>,
+        pub template: Option<Located<String>>,
+    }
+}
+
+/// A layer that was found.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) kind: LayerKind,
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) source: Source,
+    pub(crate) extends: Option<Located<String>>,
+    pub(crate) text: Located<String>,
+}
+
+impl Layer {
+    pub(crate) fn used(&self) -> LayerUse {
+        LayerUse {
+            kind: self.kind,
+            name: self.name.clone(),
+            path: self.path.clone(),
+        }
+    }
+
+    /// The layer as a task template.
+    pub(crate) fn template(&self) -> TaskTemplate {
+        let lines = self.lines().into_iter().map(|at| {
+            let position = self.source.position(at);
+            (position.line, position.column)
+        });
+        let mut template = TaskTemplate::new(&*self.name, &*self.path, &*self.text.value);
+        template.lines = lines.collect();
+        template
+    }
+
+    /// The bytes of the file that hold some bytes of the text.
+    pub(crate) fn span(&self, range: std::ops::Range<usize>) -> Span {
+        let before = self.text.get(..range.start).unwrap_or(&self.text.value);
+        let line = before.matches('\n').count();
+        let inside = before.rsplit('\n').next().unwrap_or_default().len();
+        let length = u32::try_from(range.len()).unwrap_or(0);
+        let Some(line) = self.lines().get(line).copied() else {
+            return self.text.span;
+        };
+        let start = line.saturating_add(u32::try_from(inside).unwrap_or(0));
+        Span::new(start, start.saturating_add(length))
+    }
+
+    /// Where in the file each line of the text begins. A text that is folded or escaped is only found as a whole.
+    fn lines(&self) -> Vec<u32> {
+        let whole = self.text.span.start;
+        let mut at = whole as usize;
+        let file = self.source.text();
+        let mut last = whole;
+        let mut lines = Vec::new();
+        for line in self.text.split('\n') {
+            let rest = file.get(at..).unwrap_or_default();
+            if let Some(found) = rest.find(line).filter(|_| !line.trim().is_empty()) {
+                last = u32::try_from(at + found).unwrap_or(u32::MAX);
+                at += found + line.len();
+            }
+            lines.push(last);
+        }
+        lines
+    }
+}
+
+/// Why there is no layer.
+#[derive(Clone, Debug)]
+pub(crate) enum NoLayer {
+    /// It is nowhere; where it was looked for.
+    Missing(Vec<String>),
+    /// Its name leads out of the folders.
+    Name,
+    /// It was found and is told of elsewhere.
+    Invalid,
+}
+
+type FoundLayer = Result<Rc<Layer>, NoLayer>;
+
+/// Finds layers and reads each once.
+pub(crate) struct Library<'f> {
+    files: &'f Files<'f>,
+    /// The folders that are looked through, in this order.
+    folders: Vec<String>,
+    known: RefCell<BTreeMap<(LayerKind, String), FoundLayer>>,
+}
+
+impl<'f> Library<'f> {
+    pub(crate) fn new(files: &'f Files<'f>, folders: Vec<String>) -> Library<'f> {
+        Library {
+            files,
+            folders,
+            known: RefCell::default(),
+        }
+    }
+
+    /// The layer of a name: the first that is found, then the one that comes with Orchestra.
+    pub(crate) fn find(&self, kind: LayerKind, name: &str, reports: &mut Reports) -> FoundLayer {
+        let key = (kind, name.to_owned());
+        if let Some(found) = self.known.borrow().get(&key) {
+            return found.clone();
+        }
+        let found = self.look(kind, name, reports);
+        self.known.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn look(&self, kind: LayerKind, name: &str, reports: &mut Reports) -> FoundLayer {
+        if !is_name(name) {
+            return Err(NoLayer::Name);
+        }
+        let inside = format!("{}/{name}.yaml", kind.folder());
+        let mut missed = Vec::new();
+        for folder in &self.folders {
+            let path = join(folder, &inside);
+            if missed.contains(&path) {
+                continue;
+            }
+            match self.files.read(&path) {
+                Ok(bytes) => return read(kind, name, &path, &bytes, reports),
+                Err(ReadFault::Missing) => missed.push(path),
+                Err(fault) => {
+                    let why = match fault {
+                        ReadFault::TooLong(_) => format!("it is longer than {MAX_BYTES} bytes"),
+                        ReadFault::Other(why) => why,
+                        ReadFault::Missing => String::new(),
+                    };
+                    let message = format!("the {kind} `{name}` cannot be read: {why}");
+                    let fault = Diagnostic::error("prompt_layer_invalid", message, Span::default());
+                    reports.add(&Source::new(path, ""), fault);
+                    return Err(NoLayer::Invalid);
+                }
+            }
+        }
+        match BUILT_IN.iter().find(|(path, _)| *path == inside) {
+            Some((path, text)) => read(kind, name, &format!("orchestra:{path}"), text.as_bytes(), reports),
+            None => Err(NoLayer::Missing(missed)),
+        }
+    }
+
+    /// A layer with all that it extends, the deepest first.
+    pub(crate) fn chain(
+        &self,
+        kind: LayerKind,
+        name: &str,
+        reports: &mut Reports,
+    ) -> Result<Vec<Rc<Layer>>, NoLayer> {
+        let mut chain = vec![self.find(kind, name, reports)?];
+        loop {
+            let Some(last) = chain.last().cloned() else {
+                break;
+            };
+            let Some(base) = &last.extends else {
+                break;
+            };
+            match self.base(&last, base, reports) {
+                Ok(found) if chain.iter().any(|layer| Rc::ptr_eq(layer, &found)) => {
+                    let mut names: Vec<&str> = chain.iter().map(|layer| layer.name.as_str()).collect();
+                    names.push(&found.name);
+                    let message = format!("the {} `{}` extends itself", found.kind, found.name);
+                    let fault = Diagnostic::error("prompt_layer_invalid", message, base.span);
+                    let fault = fault
+                        .note(names.join(" extends "))
+                        .help("take one `extends` away");
+                    reports.add(&last.source, fault);
+                    break;
+                }
+                Ok(found) => chain.push(found),
+                Err(NoLayer::Invalid) => break,
+                Err(why) => {
+                    let fault = missing(last.kind, base, base.span, &why);
+                    reports.add(&last.source, fault);
+                    break;
+                }
+            }
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    /// What a layer extends. A persona extends another persona or a role; one of its own name is the role.
+    fn base(&self, layer: &Layer, base: &str, reports: &mut Reports) -> FoundLayer {
+        if layer.kind != LayerKind::Persona {
+            return self.find(layer.kind, base, reports);
+        }
+        let persona = match base == layer.name {
+            true => Err(NoLayer::Missing(Vec::new())),
+            false => self.find(LayerKind::Persona, base, reports),
+        };
+        match persona {
+            Err(NoLayer::Missing(mut missed)) => match self.find(LayerKind::Role, base, reports) {
+                Err(NoLayer::Missing(more)) => {
+                    missed.extend(more);
+                    Err(NoLayer::Missing(missed))
+                }
+                found => found,
+            },
+            found => found,
+        }
+    }
+}
+
+/// The fault of a layer that is not there, where it is named.
+pub(crate) fn missing(kind: LayerKind, name: &str, span: Span, why: &NoLayer) -> Diagnostic {
+    let code = "prompt_layer_missing";
+    match why {
+        NoLayer::Name => Diagnostic::error(code, format!("`{name}` is no name of a {kind}"), span).help(
+            "use letters, digits, `-`, `_` and `.`; a name does not lead out of the folders of prompts",
+        ),
+        NoLayer::Missing(_) | NoLayer::Invalid => {
+            let fault = Diagnostic::error(code, format!("there is no {kind} `{name}`"), span);
+            let mut known: Vec<&str> = BUILT_IN
+                .iter()
+                .filter_map(|(path, _)| {
+                    path.strip_prefix(kind.folder())?
+                        .strip_prefix('/')?
+                        .strip_suffix(".yaml")
+                })
+                .collect();
+            known.sort_unstable();
+            let near = orchestra_graph::did_you_mean(name, known.iter().copied());
+            let fault = match (near, why) {
+                (Some(near), _) => fault.help(format!("did you mean `{near}`?")),
+                (None, NoLayer::Missing(missed)) => match missed.first() {
+                    Some(first) => fault.help(format!("write it into `{first}`")),
+                    None => fault.help(format!("Orchestra comes with {}", known.join(", "))),
+                },
+                (None, _) => fault,
+            };
+            match why {
+                NoLayer::Missing(missed) if !missed.is_empty() => {
+                    fault.note(format!("looked for {}", missed.join(", ")))
+                }
+                _ => fault,
+            }
+        }
+    }
+}
+
+/// Reads the file of a layer.
+fn read(kind: LayerKind, name: &str, path: &str, bytes: &[u8], reports: &mut Reports) -> FoundLayer {
+    let (source, tree) = tree::read(path, bytes, CODES.syntax);
+    let mut faults = Faults::new(source.clone(), CODES);
+    let layer = match tree {
+        Ok(tree) => decode(kind, name, &source, &tree, &mut faults),
+        Err(fault) => {
+            faults.list.push(fault);
+            None
+        }
+    };
+    reports.add_all(&source, faults.list);
+    layer.map(Rc::new).ok_or(NoLayer::Invalid)
+}
+
+fn decode(
+    kind: LayerKind,
+    name: &str,
+    source: &Source,
+    tree: &tree::Tree,
+    faults: &mut Faults,
+) -> Option<Layer> {
+    let entries = faults.entries(tree, "a map with one layer")?;
+    let mut body = None;
+    for (key, value) in entries {
+        if key.text == kind.word() {
+            body = Some((key, value));
+        } else if LayerKind::of(&key.text).is_some() {
+            faults.value(
+                format!("this holds a {}, not a {kind}", key.text),
+                key.span,
+                format!(
+                    "move it to `{}`, or write `{kind}:`",
+                    LayerKind::of(&key.text)?.folder()
+                ),
+            );
+            return None;
+        } else {
+            faults.unknown_key(key, &[kind.word()]);
+        }
+    }
+    let Some((key, body)) = body else {
+        if faults.list.is_empty() {
+            faults.value(
+                format!("there is no `{kind}:`"),
+                tree.span,
+                format!("begin with `{kind}:`"),
+            );
+        }
+        return None;
+    };
+    if matches!(body.node, Node::Null) {
+        faults.value(
+            format!("the {kind} is empty"),
+            key.span,
+            "write its text below it",
+        );
+        return None;
+    }
+    let (said, extends, text, text_key) = match kind {
+        LayerKind::Role => {
+            let file = RoleFile::decode(body, faults)?;
+            (file.name, file.extends, file.system, "system")
+        }
+        LayerKind::Persona | LayerKind::Personality => {
+            let file = ModifierFile::decode(body, faults)?;
+            (file.name, file.extends, file.modifiers, "modifiers")
+        }
+        LayerKind::Task => {
+            let file = TaskFile::decode(body, faults)?;
+            (file.name, None, file.template, "template")
+        }
+    };
+    if let Some(said) = said.filter(|said| said.value != name) {
+        faults.value(
+            format!("the {kind} is called `{}`, its file `{name}.yaml`", said.value),
+            said.span,
+            format!("write `name: {name}`, or rename the file"),
+        );
+    }
+    // What only extends something may add nothing.
+    let text = match text.filter(|text| !text.trim().is_empty()) {
+        Some(text) => text,
+        None if extends.is_some() => Located::default(),
+        None => {
+            if !faults.list.iter().any(Diagnostic::is_error) {
+                faults.value(
+                    format!("the {kind} has no `{text_key}`"),
+                    key.span,
+                    format!("add `{text_key}: |`"),
+                );
+            }
+            return None;
+        }
+    };
+    Some(Layer {
+        kind,
+        name: name.to_owned(),
+        path: source.name().to_owned(),
+        source: source.clone(),
+        extends,
+        text,
+    })
+}

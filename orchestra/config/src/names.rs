@@ -1,0 +1,105 @@
+//! The names that a configuration knows: of tools, backends and providers.
+
+use orchestra_graph::Span;
+
+use crate::settings::{BackendKind, Configuration, Names, ProviderKind};
+
+/// The tools that every agent knows.
+///
+/// ```
+/// assert!(orchestra_config::BUILT_IN_TOOLS.contains(&"read-file"));
+/// ```
+pub const BUILT_IN_TOOLS: &[&str] = &[
+    "edit-file",
+    "glob",
+    "grep",
+    "read-file",
+    "search-code",
+    "shell",
+    "write-file",
+];
+
+/// The name of a tool as configurations write it: models and Rust say `read_file`.
+///
+/// ```
+/// assert_eq!(orchestra_config::tool_name("backend:run_tests"), "backend:run-tests");
+/// ```
+pub fn tool_name(name: &str) -> String {
+    name.trim().replace('_', "-")
+}
+
+impl Configuration {
+    /// What a backend is: one of `backends`, else one that is built in. `None` for other names.
+    pub fn backend_kind(&self, name: &str) -> Option<BackendKind> {
+        let defined = self.backends.get(name).and_then(|backend| backend.kind.as_ref());
+        let built_in = || BackendKind::of(name).filter(|kind| *kind != BackendKind::Cli);
+        match (defined, self.backends.contains_key(name)) {
+            (Some(kind), _) => Some(kind.value),
+            (None, true) => BackendKind::of(name),
+            (None, false) => built_in(),
+        }
+    }
+
+    /// The names of all backends.
+    pub fn backend_names(&self) -> Vec<&str> {
+        let built_in = [BackendKind::Agent, BackendKind::Direct, BackendKind::Simulation];
+        let defined = self.backends.keys().map(String::as_str);
+        let mut names: Vec<&str> = defined.collect();
+        names.extend(built_in.iter().map(|kind| kind.word()));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// What a provider speaks: as it says itself, else as its name says. One with an `api_base` and neither speaks as
+    /// OpenAI does. `None` for a name that neither the file nor Orchestra knows.
+    pub fn provider_kind(&self, name: &str) -> Option<ProviderKind> {
+        let by_name = ProviderKind::of(name);
+        let Some(provider) = self.providers.named.get(name) else {
+            return by_name.filter(|kind| *kind != ProviderKind::OpenAiCompatible);
+        };
+        let said = provider.kind.as_ref().map(|kind| kind.value).or(by_name);
+        said.or(provider
+            .api_base
+            .is_some()
+            .then_some(ProviderKind::OpenAiCompatible))
+    }
+
+    /// The names of all providers.
+    pub fn provider_names(&self) -> Vec<&str> {
+        let built_in = ProviderKind::WORDS.iter().copied();
+        let built_in = built_in.filter(|word| self.provider_kind(word).is_some());
+        let mut names: Vec<&str> = self
+            .providers
+            .named
+            .keys()
+            .map(String::as_str)
+            .chain(built_in)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The names of all tools: built in, of the file, and of each repository as `REPOSITORY:TOOL`.
+    pub fn tool_names(&self) -> Vec<String> {
+        let built_in = BUILT_IN_TOOLS.iter().map(|name| (*name).to_owned());
+        let mut names: Vec<String> = built_in
+            .chain(self.tools.keys().map(|name| tool_name(name)))
+            .collect();
+        for repository in self.workspace.repos.keys() {
+            let own = self.workspace.tools.get(repository);
+            let own = own.into_iter().flat_map(|tools| tools.keys().map(String::as_str));
+            let tools = BUILT_IN_TOOLS.iter().copied().chain(own);
+            names.extend(tools.map(|tool| format!("{repository}:{}", tool_name(tool))));
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// The place of an entry of a map, to point at.
+pub(crate) fn place<T>(entries: &Names<T>, name: &str) -> Span {
+    entries.get(name).map_or(Span::default(), |entry| entry.span)
+}

@@ -1,0 +1,180 @@
+//! A project: its configuration, and what pipelines get of it.
+
+use std::collections::BTreeMap;
+
+use orchestra_graph::{Analysis, ChildReader, Diagnostic, Pipeline, ReadFault, Report, Source, Span};
+
+use crate::choose::Resolver;
+use crate::files::{FileUse, Files, folder_of, join};
+use crate::layers::Library;
+use crate::names::tool_name;
+use crate::reports::Reports;
+use crate::resolved::Resolution;
+use crate::settings::{Agent, Configuration};
+use crate::stage::Stages;
+use crate::tree::MAX_BYTES;
+
+/// A configuration with its place.
+///
+/// ```
+/// use orchestra_config::Project;
+/// let files = |path: &str, _: u64| match path {
+///     "orchestra.yaml" => Ok(b"backend: drect\n".to_vec()),
+///     _ => Err(orchestra_graph::ReadFault::Missing),
+/// };
+/// let project = Project::load("orchestra.yaml", &files);
+/// assert!(project.report.has_errors());
+/// assert!(Project::load("other.yaml", &files).report.has_errors(), "it is not there");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Project {
+    /// What was understood of the file.
+    pub configuration: Configuration,
+    /// The path of the file; `None` where there is none.
+    pub path: Option<String>,
+    /// What is wrong with the file.
+    pub report: Report,
+}
+
+/// A project without a file: nothing is set.
+impl Default for Project {
+    fn default() -> Project {
+        Project {
+            configuration: Configuration::default(),
+            path: None,
+            report: Report::new(Source::new("", ""), Vec::new()),
+        }
+    }
+}
+
+/// What resolving should know beside pipeline and configuration.
+///
+/// ```
+/// use orchestra_config::{Agent, ResolveOptions};
+/// let options = ResolveOptions {
+///     agents: [("critic".to_owned(), Agent::default())].into(),
+///     tools: vec!["query-database".to_owned()],
+///     ..ResolveOptions::default()
+/// };
+/// assert!(options.reader.is_none(), "only the layers that come with Orchestra are found");
+/// ```
+#[derive(Clone, Default)]
+pub struct ResolveOptions<'r> {
+    /// How prompt layers are read; paths are relative to whatever those of configuration and pipeline are.
+    pub reader: Option<&'r dyn ChildReader>,
+    /// Agents that the program defines. One of the same name in the configuration stands in place of it.
+    pub agents: BTreeMap<String, Agent>,
+    /// Tools that the program defines.
+    pub tools: Vec<String>,
+    /// The user's own folder of prompts, which is looked through last, such as `/home/ada/.orchestra/prompts`.
+    pub user_folder: Option<String>,
+}
+
+impl Project {
+    /// Reads the configuration of a project.
+    pub fn load(path: &str, reader: &dyn ChildReader) -> Project {
+        let (configuration, report) = match reader.read(path, MAX_BYTES) {
+            Ok(bytes) => Configuration::parse(path, &bytes),
+            Err(fault) => {
+                let why = match fault {
+                    ReadFault::Missing => "there is no such file".to_owned(),
+                    ReadFault::TooLong(length) => format!("it has {length} bytes, and may have {MAX_BYTES}"),
+                    ReadFault::Other(why) => why,
+                };
+                let message = format!("the configuration `{path}` cannot be read: {why}");
+                let fault = Diagnostic::error("config_syntax", message, Span::default());
+                let report = Report::new(Source::new(path, ""), vec![fault]);
+                (Configuration::default(), report)
+            }
+        };
+        Project {
+            configuration,
+            path: Some(path.to_owned()),
+            report,
+        }
+    }
+
+    /// What the model stages of a checked graph get. The faults of the configuration are told again.
+    ///
+    /// ```
+    /// use orchestra_config::{Project, ResolveOptions};
+    /// use orchestra_graph::{Analysis, Source, load};
+    /// let text = "digraph { start -> work -> exit; work [backend=simulation] }";
+    /// let loaded = load(Source::new("a.dot", text), &Default::default());
+    /// let analysis = Analysis::new(&loaded.graph, &loaded.source);
+    /// let resolution = Project::default().resolve_graph(&analysis, &ResolveOptions::default());
+    /// assert_eq!(resolution.stages[0].backend.to_string(), "simulation [node]");
+    /// ```
+    pub fn resolve_graph(&self, analysis: &Analysis<'_>, options: &ResolveOptions<'_>) -> Resolution {
+        self.resolved(analysis, options)
+    }
+
+    /// What the model stages of a pipeline get when it runs; the same as for the [graph](Project::resolve_graph) that it
+    /// was made of, except that a value of a stylesheet counts as the node's.
+    pub fn resolve(&self, pipeline: &Pipeline, options: &ResolveOptions<'_>) -> Resolution {
+        self.resolved(pipeline, options)
+    }
+
+    fn resolved(&self, stages: &dyn Stages, options: &ResolveOptions<'_>) -> Resolution {
+        // Of a file that says nothing at all, every stage would lack everything.
+        if self
+            .report
+            .diagnostics
+            .iter()
+            .any(|fault| fault.code == "config_syntax")
+        {
+            return Resolution {
+                reports: vec![self.report.clone()],
+                ..Resolution::default()
+            };
+        }
+        let source = stages.source();
+        let files = Files::new(options.reader);
+        let library = Library::new(&files, self.folders(source.name(), options));
+        let mut reports = Reports::default();
+        reports.add_all(&self.report.source, self.report.diagnostics.clone());
+        let mut tools = self.configuration.tool_names();
+        tools.extend(options.tools.iter().map(|name| tool_name(name)));
+        tools.sort_unstable();
+        tools.dedup();
+        let mut resolver = Resolver {
+            project: self,
+            defined: &options.agents,
+            tools,
+            stages,
+            source,
+            library: &library,
+            reports: &mut reports,
+            unknown_tools: Vec::new(),
+        };
+        let resolved = resolver.run();
+        let unknown_tools = std::mem::take(&mut resolver.unknown_tools);
+        let mut used: Vec<FileUse> = files.used();
+        used.extend(self.path.iter().map(|path| FileUse {
+            path: path.clone(),
+            found: true,
+        }));
+        used.sort();
+        used.dedup();
+        Resolution {
+            stages: resolved,
+            reports: reports.into_reports(),
+            files: used,
+            unknown_tools,
+        }
+    }
+
+    /// The folders of prompts: beside the pipeline, of the configuration, beside it, of the user.
+    fn folders(&self, pipeline: &str, options: &ResolveOptions<'_>) -> Vec<String> {
+        let mut folders = vec![join(folder_of(pipeline), "prompts")];
+        if let Some(path) = &self.path {
+            let folder = folder_of(path);
+            let named = self.configuration.prompts.iter();
+            folders.extend(named.map(|named| join(folder, named)));
+            folders.push(join(folder, "prompts"));
+        }
+        folders.extend(options.user_folder.clone());
+        folders
+    }
+}

@@ -1,0 +1,296 @@
+//! The names that a template uses, with their places. The template engine tells which variables a template leaves
+//! open, but neither where they stand, nor whether its filters, tests and functions exist.
+
+use std::ops::Range;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Variable,
+    Function,
+    Filter,
+    Test,
+}
+
+/// A name in a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) what: Use,
+    /// A variable with its attributes: `human.gate.text`, also where it is written `human['gate'].text`.
+    pub(crate) path: Vec<String>,
+    /// How many parts of the path are written with dots, together with a method that is called on it.
+    pub(crate) dotted: String,
+    /// The bytes of the template.
+    pub(crate) range: Range<usize>,
+}
+
+/// All names of a template, in its order.
+pub(crate) fn names(template: &str) -> Vec<Name> {
+    let mut names = Vec::new();
+    let mut at = 0;
+    while let Some(open) = template.get(at..).and_then(|rest| rest.find('{')) {
+        let start = at + open;
+        let rest = template.get(start..).unwrap_or_default();
+        at = if rest.starts_with("{#") {
+            rest.find("#}").map_or(template.len(), |end| start + end + 2)
+        } else if rest.starts_with("{{") || rest.starts_with("{%") {
+            let closing = if rest.starts_with("{{") { "}}" } else { "%}" };
+            let (tokens, end) = tokens(template, start + 2, closing);
+            let raw = tokens.len() == 1 && tokens.first().is_some_and(|token| token.is_word("raw"));
+            if !raw {
+                names.extend(names_of(&tokens, closing == "%}"));
+            }
+            match raw {
+                true => behind_raw(template, end),
+                false => end,
+            }
+        } else {
+            start + 1
+        };
+    }
+    names
+}
+
+/// Where a block that is taken as it is ends.
+fn behind_raw(template: &str, start: usize) -> usize {
+    let mut at = start;
+    while let Some(open) = template.get(at..).and_then(|rest| rest.find("{%")) {
+        at += open + 2;
+        let word = template.get(at..).unwrap_or_default();
+        if word
+            .trim_start_matches(['-', '+'])
+            .trim_start()
+            .starts_with("endraw")
+        {
+            return at;
+        }
+    }
+    template.len()
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Word(String),
+    Text(String),
+    Mark(char),
+}
+
+#[derive(Clone, Debug)]
+struct Token {
+    kind: Kind,
+    range: Range<usize>,
+}
+
+impl Token {
+    fn is_word(&self, word: &str) -> bool {
+        matches!(&self.kind, Kind::Word(own) if own == word)
+    }
+
+    fn is_mark(&self, mark: char) -> bool {
+        self.kind == Kind::Mark(mark)
+    }
+}
+
+/// The tokens of a tag, and where it ends.
+fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
+    let mut tokens = Vec::new();
+    let mut at = start;
+    while let Some(rest) = template.get(at..).filter(|rest| !rest.is_empty()) {
+        if rest.starts_with(closing) {
+            return (tokens, at + closing.len());
+        }
+        let Some(first) = rest.chars().next() else {
+            break;
+        };
+        let length = if first == '_' || first.is_alphabetic() {
+            let word = |c: char| c == '_' || c.is_alphanumeric();
+            rest.find(|c| !word(c)).unwrap_or(rest.len())
+        } else if first.is_ascii_digit() {
+            let number = |c: char| c == '_' || c.is_ascii_alphanumeric();
+            let whole = rest.find(|c| !number(c)).unwrap_or(rest.len());
+            at += whole;
+            continue;
+        } else if first == '"' || first == '\'' {
+            quoted(rest, first)
+        } else {
+            first.len_utf8()
+        };
+        let range = at..at + length;
+        let text = rest.get(..length).unwrap_or_default();
+        at += length;
+        let kind = match first {
+            '"' | '\'' => Kind::Text(text.trim_matches(first).to_owned()),
+            _ if first == '_' || first.is_alphabetic() => Kind::Word(text.to_owned()),
+            // Marks at the edges of a tag only say what becomes of blanks around it.
+            '-' | '+' if tokens.is_empty() => continue,
+            _ if first.is_whitespace() => continue,
+            _ => Kind::Mark(first),
+        };
+        tokens.push(Token { kind, range });
+    }
+    (tokens, template.len())
+}
+
+/// How long a quoted text is, with its quotes.
+fn quoted(rest: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if c == quote => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+const KEYWORDS: &[&str] = &[
+    "and", "else", "elif", "false", "False", "for", "if", "in", "is", "none", "None", "not", "or", "true",
+    "True",
+];
+
+fn names_of(tokens: &[Token], statement: bool) -> Vec<Name> {
+    let mut names = Vec::new();
+    // The first word of a statement is its own.
+    let mut at = usize::from(statement);
+    while let Some(token) = tokens.get(at) {
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        let Kind::Word(word) = &token.kind else {
+            at += 1;
+            continue;
+        };
+        if before.is_some_and(|before| before.is_mark('.')) || KEYWORDS.contains(&word.as_str()) {
+            at += 1;
+            continue;
+        }
+        let block = at == 1 && before.is_some_and(|before| before.is_word("filter"));
+        let what = if block || before.is_some_and(|before| before.is_mark('|')) {
+            Use::Filter
+        } else if tests(tokens, at) {
+            Use::Test
+        } else if tokens.get(at + 1).is_some_and(|next| next.is_mark('(')) {
+            Use::Function
+        } else {
+            Use::Variable
+        };
+        let (name, next) = match what {
+            Use::Variable => variable(tokens, at, word),
+            _ => (name(what, word, token.range.clone()), at + 1),
+        };
+        names.push(name);
+        at = next;
+    }
+    names
+}
+
+fn name(what: Use, word: &str, range: Range<usize>) -> Name {
+    Name {
+        what,
+        path: vec![word.to_owned()],
+        dotted: word.to_owned(),
+        range,
+    }
+}
+
+/// Whether the word at a place is a test: it stands behind `is` or `is not`.
+fn tests(tokens: &[Token], at: usize) -> bool {
+    let word = |back: usize, word: &str| {
+        let token = at.checked_sub(back).and_then(|at| tokens.get(at));
+        token.is_some_and(|token| token.is_word(word))
+    };
+    word(1, "is") || (word(1, "not") && word(2, "is"))
+}
+
+/// A variable with its attributes, and where the next token is.
+fn variable(tokens: &[Token], start: usize, word: &str) -> (Name, usize) {
+    let range = tokens.get(start).map_or(0..0, |token| token.range.clone());
+    let mut found = name(Use::Variable, word, range);
+    let mut at = start + 1;
+    let mut only_dots = true;
+    loop {
+        let part = (tokens.get(at), tokens.get(at + 1), tokens.get(at + 2));
+        let (part, length) = match part {
+            (
+                Some(dot),
+                Some(Token {
+                    kind: Kind::Word(part),
+                    ..
+                }),
+                behind,
+            ) if dot.is_mark('.') => {
+                if only_dots {
+                    found.dotted.push('.');
+                    found.dotted.push_str(part);
+                }
+                // A method is no attribute.
+                if behind.is_some_and(|behind| behind.is_mark('(')) {
+                    return (found, at + 2);
+                }
+                (part, 2)
+            }
+            (
+                Some(open),
+                Some(Token {
+                    kind: Kind::Text(part),
+                    ..
+                }),
+                Some(close),
+            ) if open.is_mark('[') && close.is_mark(']') => {
+                only_dots = false;
+                (part, 3)
+            }
+            _ => return (found, at),
+        };
+        found.path.push(part.clone());
+        at += length;
+        if let Some(last) = tokens.get(at - 1) {
+            found.range.end = last.range.end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(template: &str) -> Vec<String> {
+        let names = names(template).into_iter();
+        names
+            .map(|name| {
+                format!(
+                    "{:?} {} `{}`",
+                    name.what,
+                    name.path.join("."),
+                    &template[name.range.clone()]
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn names_are_found_with_what_they_are() {
+        let template =
+            "{{ a.b['c.d'].e | upper }} {%- if x is not defined and f(y) %}{% filter trim %}{{ z.items() }}";
+        assert_eq!(
+            shown(template),
+            [
+                "Variable a.b.c.d.e `a.b['c.d'].e`",
+                "Filter upper `upper`",
+                "Variable x `x`",
+                "Test defined `defined`",
+                "Function f `f`",
+                "Variable y `y`",
+                "Filter trim `trim`",
+                "Variable z `z`",
+            ]
+        );
+    }
+
+    #[test]
+    fn text_comments_and_raw_blocks_hold_no_names() {
+        let template = "a { b } {# {{ c }} #}{% raw %}{{ d }}{% endraw %}{{ 'e | f' }} {{ 1e5 }}{{";
+        let names = shown(template);
+        assert_eq!(names, Vec::<String>::new());
+    }
+}

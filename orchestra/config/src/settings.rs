@@ -1,0 +1,504 @@
+//! What `orchestra.yaml` may say, as types. The reader of the file and its JSON schema are both made from these.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::decode::{Decode, Faults, section, words};
+use crate::located::Located;
+use crate::tree::Tree;
+
+/// A map of names to what they stand for; the places are those of the names.
+pub type Names<T> = BTreeMap<String, Located<T>>;
+
+section! {
+    /// The project configuration, `orchestra.yaml`.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let text = b"providers: {default: anthropic}\nagents:\n  critic: {role: adversarial-critic, model: smart}\n";
+    /// let (configuration, report) = Configuration::parse("orchestra.yaml", text);
+    /// assert!(!report.has_errors());
+    /// assert_eq!(configuration.agents["critic"].model.as_ref().expect("it is set").as_str(), "smart");
+    /// ```
+    pub struct Configuration {
+        /// Where models come from.
+        pub providers: Providers,
+        /// The backend of model stages that name none: `agent`, `direct`, `simulation`, or one of `backends`.
+        pub backend: Option<Located<String>>,
+        /// Backends with settings of their own.
+        pub backends: Names<Backend>,
+        /// Who does model stages.
+        pub agents: Names<Agent>,
+        /// Commands that models may call as tools.
+        pub tools: Names<CommandTool>,
+        /// Names of environment variables that the commands of tools may see besides the usual ones.
+        pub environment: Vec<Located<String>>,
+        /// Further folders with prompt layers, relative to this file.
+        pub prompts: Vec<Located<String>>,
+        /// The repositories of the project.
+        pub workspace: Workspace,
+        /// What differs for single pipelines, by the names of their graphs.
+        pub pipelines: Names<PipelineSettings>,
+    }
+}
+
+/// The providers of models, and which of them is used where nothing else is said.
+///
+/// ```
+/// use orchestra_config::Configuration;
+/// let text = b"providers:\n  default: local\n  local: {kind: ollama, models: {smart: qwen3}}\n";
+/// let (configuration, _) = Configuration::parse("orchestra.yaml", text);
+/// let providers = &configuration.providers;
+/// assert_eq!(providers.default.as_ref().expect("it is set").as_str(), "local");
+/// assert_eq!(providers.named["local"].models["smart"].as_str(), "qwen3");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(default))]
+pub struct Providers {
+    /// The provider of stages that name none.
+    pub default: Option<Located<String>>,
+    /// The providers by their names.
+    #[cfg_attr(feature = "schema", schemars(flatten))]
+    pub named: Names<Provider>,
+}
+
+impl Decode for Providers {
+    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Providers> {
+        let mut made = Providers::default();
+        for (key, value) in faults.entries(tree, "a map of providers")? {
+            if key.text == "default" {
+                made.default = Decode::decode(value, faults).flatten();
+            } else if let Some(provider) = Provider::decode(value, faults) {
+                made.named
+                    .insert(key.text.clone(), Located::new(provider, key.span));
+            }
+        }
+        Some(made)
+    }
+}
+
+words! {
+    /// What a provider speaks.
+    ///
+    /// ```
+    /// use orchestra_config::ProviderKind;
+    /// assert_eq!(ProviderKind::of("ollama"), Some(ProviderKind::Ollama));
+    /// assert_eq!(ProviderKind::OpenRouter.api_key_env(), Some("OPENROUTER_API_KEY"));
+    /// ```
+    pub enum ProviderKind {
+        /// Anthropic's Messages API.
+        Anthropic = "anthropic",
+        /// OpenAI's own API.
+        OpenAi = "openai",
+        /// Google's Gemini API.
+        Gemini = "gemini",
+        /// OpenRouter.
+        OpenRouter = "openrouter",
+        /// An Ollama server, on this machine if nothing else is said.
+        Ollama = "ollama",
+        /// Any server that speaks as OpenAI does; `api_base` says which.
+        OpenAiCompatible = "openai-compatible",
+    }
+}
+
+impl ProviderKind {
+    /// The environment variable that holds the key, where the configuration names none.
+    pub const fn api_key_env(self) -> Option<&'static str> {
+        match self {
+            ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
+            ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
+            ProviderKind::Gemini => Some("GEMINI_API_KEY"),
+            ProviderKind::OpenRouter => Some("OPENROUTER_API_KEY"),
+            ProviderKind::Ollama | ProviderKind::OpenAiCompatible => None,
+        }
+    }
+}
+
+section! {
+    /// A provider of models.
+    ///
+    /// ```
+    /// use orchestra_config::Provider;
+    /// let provider = Provider { models: [("smart".to_owned(), "gpt-5.2".to_owned().into())].into(), ..Provider::default() };
+    /// assert_eq!(provider.models["smart"].as_str(), "gpt-5.2");
+    /// ```
+    pub struct Provider {
+        /// What it speaks; by default what its name says.
+        pub kind: Option<Located<ProviderKind>>,
+        /// The address of its API, where it is not the usual one.
+        pub api_base: Option<Located<String>>,
+        /// The environment variable that holds the key.
+        pub api_key_env: Option<Located<String>>,
+        /// The file that holds the key, and nothing else.
+        pub api_key_file: Option<Located<String>>,
+        /// Names for its models, such as `smart`, `worker` and `cheap`.
+        pub models: Names<String>,
+        /// The model of stages that name none: one of `models`, or a model itself. By default `smart`.
+        pub default_model: Option<Located<String>>,
+        /// The most tokens of one answer.
+        pub max_tokens: Option<Located<u64>>,
+        /// How long a whole call may take.
+        pub timeout: Option<Located<Timespan>>,
+        /// How long nothing may come while an answer is awaited.
+        pub idle_timeout: Option<Located<Timespan>>,
+        /// Further headers of each request.
+        pub headers: Names<String>,
+        /// What models cost, by the models themselves.
+        pub prices: Names<Price>,
+    }
+}
+
+section! {
+    /// What a model costs, in US dollars for a million tokens.
+    ///
+    /// ```
+    /// use orchestra_config::Price;
+    /// let price = Price { input: Some(3.0.into()), output: Some(15.0.into()), ..Price::default() };
+    /// assert!(price.cached_input.is_none());
+    /// ```
+    pub struct Price {
+        /// Tokens that are sent.
+        pub input: Option<Located<f64>>,
+        /// Tokens that are answered.
+        pub output: Option<Located<f64>>,
+        /// Tokens that are sent and were in the provider's cache.
+        pub cached_input: Option<Located<f64>>,
+        /// Tokens that are sent and put into the provider's cache.
+        pub cache_write: Option<Located<f64>>,
+    }
+}
+
+words! {
+    /// How a backend does a model stage.
+    ///
+    /// ```
+    /// use orchestra_config::BackendKind;
+    /// assert!(BackendKind::Agent.has_tools() && !BackendKind::Direct.has_tools());
+    /// ```
+    pub enum BackendKind {
+        /// One call of a model, without tools.
+        Direct = "direct",
+        /// A model with tools, until it is done.
+        Agent = "agent",
+        /// A program that is an agent itself.
+        Cli = "cli",
+        /// No model at all; the stage succeeds.
+        Simulation = "simulation",
+    }
+}
+
+impl BackendKind {
+    /// Whether it lets a model use the tools of the configuration.
+    pub const fn has_tools(self) -> bool {
+        matches!(self, BackendKind::Agent | BackendKind::Simulation)
+    }
+
+    /// Whether it calls a model of a provider.
+    pub const fn needs_model(self) -> bool {
+        matches!(self, BackendKind::Direct | BackendKind::Agent)
+    }
+}
+
+words! {
+    /// How a program gets its prompt.
+    ///
+    /// ```
+    /// assert_eq!(orchestra_config::PromptInput::Stdin.word(), "stdin");
+    /// ```
+    pub enum PromptInput {
+        /// By its standard input.
+        Stdin = "stdin",
+        /// In a file, whose path is in `ORCHESTRA_PROMPT_FILE`.
+        File = "file",
+    }
+}
+
+words! {
+    /// What a program writes.
+    ///
+    /// ```
+    /// assert_eq!(orchestra_config::OutputFormat::of("json"), Some(orchestra_config::OutputFormat::Json));
+    /// ```
+    pub enum OutputFormat {
+        /// The answer itself.
+        Text = "text",
+        /// One JSON document that holds the answer.
+        Json = "json",
+    }
+}
+
+section! {
+    /// A backend with settings of its own.
+    ///
+    /// ```
+    /// use orchestra_config::{BackendKind, Configuration};
+    /// let text = b"backends:\n  coder: {kind: cli, command: my-agent --print, output: json, result_pointer: /result}\n";
+    /// let (configuration, report) = Configuration::parse("orchestra.yaml", text);
+    /// assert!(!report.has_errors());
+    /// assert_eq!(configuration.backend_kind("coder"), Some(BackendKind::Cli));
+    /// ```
+    pub struct Backend {
+        /// What it is; by default what its name says.
+        pub kind: Option<Located<BackendKind>>,
+        /// `agent`: how often the model may be asked in one stage.
+        pub max_turns: Option<Located<u64>>,
+        /// `agent`: how many tools may work at a time.
+        pub max_parallel_tools: Option<Located<u64>>,
+        /// `cli`: the shell command. The model is in `ORCHESTRA_MODEL`.
+        pub command: Option<Located<String>>,
+        /// `cli`: how the prompt comes to it.
+        pub input: Option<Located<PromptInput>>,
+        /// `cli`: what it writes.
+        pub output: Option<Located<OutputFormat>>,
+        /// `cli`: the JSON pointer to the answer.
+        pub result_pointer: Option<Located<String>>,
+        /// `cli`: the JSON pointer to the number of tokens that were sent.
+        pub input_tokens_pointer: Option<Located<String>>,
+        /// `cli`: the JSON pointer to the number of tokens that were answered.
+        pub output_tokens_pointer: Option<Located<String>>,
+        /// `cli`: the JSON pointer to what the call cost, in US dollars.
+        pub cost_pointer: Option<Located<String>>,
+        /// `cli`: how long it may take.
+        pub timeout: Option<Located<Timespan>>,
+        /// `cli`: names of environment variables that it may see besides the usual ones.
+        pub environment: Vec<Located<String>>,
+        /// `cli`: whether a person may talk with it during the stage.
+        pub interactive: Option<Located<bool>>,
+    }
+}
+
+words! {
+    /// Whether a person talks with the model during a stage.
+    ///
+    /// ```
+    /// assert_eq!(orchestra_config::Mode::of("interactive"), Some(orchestra_config::Mode::Interactive));
+    /// ```
+    pub enum Mode {
+        /// Nobody does.
+        Autonomous = "autonomous",
+        /// A person does.
+        Interactive = "interactive",
+    }
+}
+
+words! {
+    /// How long a model may think (Attractor 8.4).
+    ///
+    /// ```
+    /// assert_eq!(orchestra_config::Effort::WORDS, ["low", "medium", "high"]);
+    /// ```
+    pub enum Effort {
+        /// As little as may be.
+        Low = "low",
+        /// Some.
+        Medium = "medium",
+        /// As long as it takes.
+        High = "high",
+    }
+}
+
+section! {
+    /// An agent: the layers of its prompt, its model and its tools.
+    ///
+    /// ```
+    /// use orchestra_config::Agent;
+    /// let agent = Agent { role: Some("reviewer".to_owned().into()), ..Agent::default() };
+    /// assert!(agent.tools.is_none(), "it has the tools of its backend");
+    /// ```
+    pub struct Agent {
+        /// The role layer of its prompt.
+        pub role: Option<Located<String>>,
+        /// The persona layer.
+        pub persona: Option<Located<String>>,
+        /// The personality layer.
+        pub personality: Option<Located<String>>,
+        /// The task template.
+        pub task: Option<Located<String>>,
+        /// The provider of its model.
+        pub provider: Option<Located<String>>,
+        /// Its model: one of the provider's `models`, or a model itself.
+        pub model: Option<Located<String>>,
+        /// How long its model may think.
+        pub reasoning_effort: Option<Located<Effort>>,
+        /// The most tokens of one answer.
+        pub max_tokens: Option<Located<u64>>,
+        /// How freely the model chooses its words.
+        pub temperature: Option<Located<f64>>,
+        /// The backend that runs it.
+        pub backend: Option<Located<String>>,
+        /// Whether a person talks with it.
+        pub mode: Option<Located<Mode>>,
+        /// Tools besides those of the backend; an empty list means no tools at all.
+        pub tools: Option<Vec<Located<String>>>,
+        /// The tools that stand in place of those of the backend.
+        pub only_tools: Option<Vec<Located<String>>>,
+        /// How often its model may be asked in one stage.
+        pub max_turns: Option<Located<u64>>,
+    }
+}
+
+words! {
+    /// The type of a tool's parameter.
+    ///
+    /// ```
+    /// assert_eq!(orchestra_config::ParameterType::Integer.word(), "integer");
+    /// ```
+    pub enum ParameterType {
+        /// Text.
+        String = "string",
+        /// A whole number.
+        Integer = "integer",
+        /// A number.
+        Number = "number",
+        /// `true` or `false`.
+        Boolean = "boolean",
+    }
+}
+
+section! {
+    /// A parameter of a tool. The command gets it as an environment variable, `ORCHESTRA_ARG_` and the name in capitals,
+    /// with `_` for `-`; never as a part of its text.
+    ///
+    /// ```
+    /// use orchestra_config::{Parameter, ParameterType};
+    /// let parameter = Parameter { r#type: Some(ParameterType::Integer.into()), ..Parameter::default() };
+    /// assert!(parameter.required.is_none(), "it may be left out");
+    /// ```
+    pub struct Parameter {
+        /// Its type; text where nothing is said.
+        pub r#type: Option<Located<ParameterType>>,
+        /// What the model is told of it.
+        pub description: Option<Located<String>>,
+        /// Whether the model must give it.
+        pub required: Option<Located<bool>>,
+    }
+}
+
+section! {
+    /// A command that a model may call as a tool.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let text = b"tools:\n  run-tests: {command: cargo test, timeout: 10m, read_only: true}\n";
+    /// let (configuration, _) = Configuration::parse("orchestra.yaml", text);
+    /// let timeout = configuration.tools["run-tests"].timeout.as_ref().expect("it is set");
+    /// assert_eq!(timeout.as_secs(), 600);
+    /// ```
+    pub struct CommandTool {
+        /// The shell command.
+        pub command: Option<Located<String>>,
+        /// What it does and when to use it, for the model.
+        pub description: Option<Located<String>>,
+        /// How long it may take.
+        pub timeout: Option<Located<Timespan>>,
+        /// What the model may give it.
+        pub parameters: Names<Parameter>,
+        /// Whether it changes nothing, so that it may run beside others.
+        pub read_only: Option<Located<bool>>,
+    }
+}
+
+section! {
+    /// The repositories of a project, and their tools.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let text = b"workspace:\n  repos: {backend: {path: ../backend}}\n  tools: {backend: {lint: {command: make lint}}}\n";
+    /// let (configuration, report) = Configuration::parse("orchestra.yaml", text);
+    /// assert!(!report.has_errors());
+    /// assert!(configuration.tool_names().iter().any(|name| name == "backend:lint"));
+    /// ```
+    pub struct Workspace {
+        /// The repositories, by the names under which tools know them.
+        pub repos: Names<Repository>,
+        /// The tools of each repository.
+        pub tools: Names<Names<CommandTool>>,
+    }
+}
+
+section! {
+    /// A repository of the workspace.
+    ///
+    /// ```
+    /// use orchestra_config::Repository;
+    /// let repository = Repository { path: Some("../backend".to_owned().into()), ..Repository::default() };
+    /// assert_eq!(repository.path.expect("it is set").as_str(), "../backend");
+    /// ```
+    pub struct Repository {
+        /// Where it is, relative to this file.
+        pub path: Option<Located<String>>,
+        /// What the names of the branches of runs begin with.
+        pub branch_prefix: Option<Located<String>>,
+    }
+}
+
+section! {
+    /// What differs for one pipeline.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let text = b"pipelines:\n  review: {provider: openai, inputs: [pr_diff]}\n";
+    /// let (configuration, _) = Configuration::parse("orchestra.yaml", text);
+    /// assert_eq!(configuration.pipelines["review"].inputs[0].as_str(), "pr_diff");
+    /// ```
+    pub struct PipelineSettings {
+        /// The backend of its model stages.
+        pub backend: Option<Located<String>>,
+        /// Their provider.
+        pub provider: Option<Located<String>>,
+        /// Their model.
+        pub model: Option<Located<String>>,
+        /// How long their models may think.
+        pub reasoning_effort: Option<Located<Effort>>,
+        /// The most tokens of one answer.
+        pub max_tokens: Option<Located<u64>>,
+        /// Whether a person talks with the models.
+        pub mode: Option<Located<Mode>>,
+        /// How often a model may be asked in one stage.
+        pub max_turns: Option<Located<u64>>,
+        /// Context keys that a run is started with; task templates may use them.
+        pub inputs: Vec<Located<String>>,
+    }
+}
+
+/// A span of time, written as in pipelines: `250ms`, `30s`, `15m`, `2h`, `1d`.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_config::Timespan;
+/// assert_eq!(Timespan(Duration::from_secs(90)).as_secs(), 90);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timespan(pub Duration);
+
+impl std::ops::Deref for Timespan {
+    type Target = Duration;
+
+    fn deref(&self) -> &Duration {
+        &self.0
+    }
+}
+
+impl Decode for Timespan {
+    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Timespan> {
+        Duration::decode(tree, faults).map(Timespan)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Timespan {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Timespan".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A span of time, such as `250ms`, `30s`, `15m`, `2h` or `1d`; a bare number means seconds.",
+            "anyOf": [
+                {"type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$"},
+                {"type": "integer", "minimum": 0},
+            ],
+        })
+    }
+}

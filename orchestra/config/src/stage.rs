@@ -1,0 +1,170 @@
+//! The pipeline as the resolver sees it: the graph when it is checked, the table when it runs.
+
+use std::borrow::Cow;
+
+use orchestra_graph::{Analysis, NodeIndex, Origin, Pipeline, Source, Span, kind};
+
+use crate::resolved::Reason;
+
+/// An attribute of a node or of the graph.
+pub(crate) struct Said<'s> {
+    pub(crate) text: Cow<'s, str>,
+    pub(crate) span: Span,
+    pub(crate) reason: Reason,
+}
+
+impl Said<'_> {
+    pub(crate) fn is_filled(&self) -> bool {
+        !self.text.trim().is_empty()
+    }
+}
+
+/// What is asked of a pipeline.
+pub(crate) trait Stages {
+    /// The name of the graph.
+    fn name(&self) -> &str;
+    fn source(&self) -> Source;
+    /// How many nodes there are.
+    fn count(&self) -> usize;
+    fn id(&self, node: NodeIndex) -> &str;
+    fn kind(&self, node: NodeIndex) -> &str;
+    fn label(&self, node: NodeIndex) -> &str;
+    /// Where a node stands.
+    fn place(&self, node: NodeIndex) -> Span;
+    fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>>;
+    fn of_graph(&self, name: &str) -> Option<Said<'_>>;
+    /// The names of the graph's own attributes.
+    fn graph_keys(&self) -> Vec<&str>;
+
+    /// The nodes that ask a model: model stages, and fan-ins with a prompt.
+    fn model_stages(&self) -> Vec<NodeIndex> {
+        let nodes = (0..self.count()).map(|at| NodeIndex(u32::try_from(at).unwrap_or(u32::MAX)));
+        let asks = |node: &NodeIndex| match self.kind(*node) {
+            kind::CODERGEN => true,
+            kind::FAN_IN => self.of_node(*node, "prompt").is_some_and(|said| said.is_filled()),
+            _ => false,
+        };
+        nodes.filter(asks).collect()
+    }
+}
+
+impl Stages for Analysis<'_> {
+    fn name(&self) -> &str {
+        &self.graph().name
+    }
+
+    fn source(&self) -> Source {
+        Analysis::source(self).clone()
+    }
+
+    fn count(&self) -> usize {
+        self.graph().nodes.len()
+    }
+
+    fn id(&self, node: NodeIndex) -> &str {
+        &self.graph().node(node).id
+    }
+
+    fn kind(&self, node: NodeIndex) -> &str {
+        Analysis::kind(self, node)
+    }
+
+    fn label(&self, node: NodeIndex) -> &str {
+        self.graph().node(node).label()
+    }
+
+    fn place(&self, node: NodeIndex) -> Span {
+        self.graph().node(node).span
+    }
+
+    fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>> {
+        self.graph()
+            .node(node)
+            .attributes
+            .find(name)
+            .map(|attribute| Said {
+                text: attribute.value.to_string().into(),
+                span: attribute.value_span,
+                reason: match attribute.origin {
+                    Origin::Stylesheet => Reason::Stylesheet,
+                    _ => Reason::Node,
+                },
+            })
+    }
+
+    fn of_graph(&self, name: &str) -> Option<Said<'_>> {
+        self.graph().attributes.find(name).map(|attribute| Said {
+            text: attribute.value.to_string().into(),
+            span: attribute.value_span,
+            reason: Reason::Graph,
+        })
+    }
+
+    fn graph_keys(&self) -> Vec<&str> {
+        self.graph()
+            .attributes
+            .iter()
+            .map(|attribute| attribute.key.name())
+            .collect()
+    }
+}
+
+/// A table knows neither the places of attributes nor which of them a stylesheet set; the values are the same.
+impl Stages for Pipeline {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn source(&self) -> Source {
+        Source::new(&*self.file, &*self.source)
+    }
+
+    fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn id(&self, node: NodeIndex) -> &str {
+        self.stage(node).id()
+    }
+
+    fn kind(&self, node: NodeIndex) -> &str {
+        self.stage(node).kind()
+    }
+
+    fn label(&self, node: NodeIndex) -> &str {
+        self.stage(node).label()
+    }
+
+    fn place(&self, node: NodeIndex) -> Span {
+        let position = self.stage(node).row().position;
+        let line = (position.line as usize).saturating_sub(1);
+        let before: usize = self.source.split_inclusive('\n').take(line).map(str::len).sum();
+        let rest = self.source.get(before..).unwrap_or_default();
+        let column = (position.column as usize).saturating_sub(1);
+        let inside: usize = rest.chars().take(column).map(char::len_utf8).sum();
+        let start = u32::try_from(before + inside).unwrap_or(u32::MAX);
+        let length = u32::try_from(self.stage(node).id().len()).unwrap_or(0);
+        Span::new(start, start.saturating_add(length))
+    }
+
+    fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>> {
+        self.stage(node).attribute(name).map(|value| Said {
+            text: value.to_value().to_string().into(),
+            span: self.place(node),
+            reason: Reason::Node,
+        })
+    }
+
+    fn of_graph(&self, name: &str) -> Option<Said<'_>> {
+        self.attribute(name).map(|value| Said {
+            text: value.to_value().to_string().into(),
+            span: Span::default(),
+            reason: Reason::Graph,
+        })
+    }
+
+    fn graph_keys(&self) -> Vec<&str> {
+        let rows = self.attributes(self.graph_attributes);
+        rows.iter().map(|row| &*row.key).collect()
+    }
+}

@@ -1,0 +1,594 @@
+//! Task templates: what they may use, checked when a pipeline is; and what they give, when a stage begins.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use orchestra_graph::{Position, did_you_mean};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::decode::suggestion;
+use crate::scan::{Use, names};
+
+/// How many steps a template may take; a page of text takes some hundreds.
+const FUEL: u64 = 200_000;
+/// How long a rendered template may be, in bytes.
+const MAX_RENDERED: usize = 4 << 20;
+
+/// The variables that every task template may use. Those that a run does not set yet are empty.
+///
+/// `prompt` is the `prompt` attribute of the node; a template that does not use it gets it appended.
+///
+/// ```
+/// assert!(orchestra_config::BUILT_IN_VARIABLES.contains(&"goal"));
+/// ```
+pub const BUILT_IN_VARIABLES: &[&str] = &[
+    "current_node",
+    "goal",
+    "label",
+    "last_response",
+    "last_stage",
+    "node",
+    "outcome",
+    "preferred_label",
+    "prompt",
+    "run_id",
+];
+
+/// The context keys that the engine sets, besides the attributes of the graph under `graph.`. They are there once the
+/// stage that sets them is over; `{% if human.gate is defined %}` asks for it.
+///
+/// ```
+/// assert!(orchestra_config::ENGINE_KEYS.contains(&"parallel.results"));
+/// ```
+pub const ENGINE_KEYS: &[&str] = &[
+    "human.gate.answered_by",
+    "human.gate.label",
+    "human.gate.selected",
+    "human.gate.text",
+    "parallel.fail_count",
+    "parallel.fan_in.best_id",
+    "parallel.fan_in.best_outcome",
+    "parallel.results",
+    "parallel.success_count",
+    "stack.child.active_stage",
+    "stack.child.completed_stages",
+    "stack.child.elapsed_ms",
+    "stack.child.failures",
+    "stack.child.last_failure",
+    "stack.child.outcome",
+    "stack.child.retries",
+    "stack.child.status",
+    "tool.exit_code",
+    "tool.last_line",
+    "tool.output",
+];
+
+/// A task template, with the places of its lines in the file that holds it.
+///
+/// ```
+/// use orchestra_config::TaskTemplate;
+/// use serde_json::json;
+/// let task = TaskTemplate::new("triage", "triage.yaml", "Sort these reports:\n{{ reports }}");
+/// let values = json!({"reports": "1. It is slow."});
+/// assert_eq!(task.render(values.as_object().expect("a map"))?, "Sort these reports:\n1. It is slow.");
+///
+/// let error = task.render(&Default::default()).unwrap_err();
+/// assert_eq!(error.to_string(), "triage.yaml:2:4: `reports` is undefined");
+/// # Ok::<(), orchestra_config::TemplateError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskTemplate {
+    /// Its name.
+    pub name: String,
+    /// The file that holds it.
+    pub path: String,
+    /// The text.
+    pub text: String,
+    /// The line and column of the file at which each line of the text begins.
+    pub lines: Vec<(u32, u32)>,
+}
+
+impl TaskTemplate {
+    /// A template that is a whole file.
+    pub fn new(name: impl Into<String>, path: impl Into<String>, text: impl Into<String>) -> TaskTemplate {
+        let text = text.into();
+        TaskTemplate {
+            name: name.into(),
+            path: path.into(),
+            lines: (1..=text.lines().count().max(1))
+                .map(|line| (line as u32, 1))
+                .collect(),
+            text,
+        }
+    }
+
+    /// Whether it uses a variable.
+    pub fn uses(&self, variable: &str) -> bool {
+        let mut names = names(&self.text).into_iter();
+        names.any(|name| {
+            name.what == Use::Variable && name.path.first().is_some_and(|first| first == variable)
+        })
+    }
+
+    /// Renders it with the values of a context. A key with dots is reached as attributes of attributes:
+    /// `human.gate.text`. [Built-in variables](BUILT_IN_VARIABLES) that are not given are empty.
+    ///
+    /// # Errors
+    /// A variable is not set, or something cannot be done with its value; the template takes too many steps or grows
+    /// too long.
+    pub fn render(&self, values: &Map<String, Value>) -> Result<String, TemplateError> {
+        let environment = environment();
+        let rendered = || {
+            let template = environment.template_from_named_str("task", &self.text)?;
+            let mut text = Bounded(Vec::new());
+            let values = minijinja::value::Serde(nested(values));
+            template.render_captured_to(values, &mut text)?;
+            Ok(String::from_utf8_lossy(&text.0).into_owned())
+        };
+        rendered().map_err(|error| self.located(&error))
+    }
+
+    fn located(&self, error: &Error) -> TemplateError {
+        let (range, message) = (range_of(error, &self.text), words_of(error));
+        let at = self.position(range.start);
+        TemplateError {
+            message,
+            path: self.path.clone(),
+            line: at.line,
+            column: at.column,
+        }
+    }
+
+    /// The place in the file of a byte of the text.
+    fn position(&self, offset: usize) -> Position {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        let line = before.matches('\n').count();
+        let inside = before.rsplit('\n').next().unwrap_or_default().chars().count();
+        let (line, column) = self
+            .lines
+            .get(line)
+            .or(self.lines.last())
+            .copied()
+            .unwrap_or((1, 1));
+        Position {
+            line,
+            column: column + u32::try_from(inside).unwrap_or(0),
+        }
+    }
+}
+
+/// Why a template gives no text.
+///
+/// ```
+/// use orchestra_config::TaskTemplate;
+/// let endless = "{% for a in range(9000) %}{% for b in range(9000) %}.{% endfor %}{% endfor %}";
+/// let error = TaskTemplate::new("loop", "loop.yaml", endless).render(&Default::default()).unwrap_err();
+/// assert!(error.message.contains("too many steps"), "{error}");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TemplateError {
+    /// What is wrong.
+    pub message: String,
+    /// The file.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TemplateError {
+            message,
+            path,
+            line,
+            column,
+        } = self;
+        write!(f, "{path}:{line}:{column}: {message}")
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// The variables that the templates of a pipeline may use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variables {
+    keys: BTreeSet<String>,
+}
+
+impl Variables {
+    pub(crate) fn built_in() -> Variables {
+        let keys = BUILT_IN_VARIABLES.iter().chain(ENGINE_KEYS);
+        Variables {
+            keys: keys.map(|key| (*key).to_owned()).collect(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, key: &str) {
+        if !key.trim().is_empty() {
+            self.keys.insert(key.trim().to_owned());
+        }
+    }
+
+    /// Whether a path is a key, lies within the value of one, or is what some begin with.
+    fn knows(&self, path: &str) -> bool {
+        let within = |shorter: &str, longer: &str| {
+            let rest = longer.strip_prefix(shorter);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.keys.iter().any(|key| within(key, path) || within(path, key))
+    }
+
+    fn help(&self, path: &str) -> String {
+        match did_you_mean(path, self.keys.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let path = path.split('.').next().unwrap_or_default();
+                format!(
+                    "declare it: `inputs: [{path}]` for the pipeline in the configuration, `inputs=\"{path}\"` on the graph, \
+                 or `output_keys` on the node whose answer holds it"
+                )
+            }
+        }
+    }
+}
+
+/// A fault of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TemplateFault {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// The bytes of the template.
+    pub(crate) range: Range<usize>,
+    pub(crate) help: String,
+}
+
+/// What is wrong with a template.
+pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
+    let environment = environment();
+    let template = match environment.template_from_named_str("task", text) {
+        Ok(template) => template,
+        Err(error) => {
+            return vec![TemplateFault {
+                code: "template_syntax",
+                message: words_of(&error),
+                range: range_of(&error, text),
+                help: "templates are written as for Jinja2: `{{ variable }}`, `{% if .. %}`, `{% for .. %}`"
+                    .to_owned(),
+            }];
+        }
+    };
+    let mut open = template.undeclared_variables(true);
+    let roots = template.undeclared_variables(false);
+    let global = |name: &str| environment.globals().any(|(known, _)| known == name);
+    let mut faults = Vec::new();
+    let mut unmatched = open.clone();
+    for name in names(text) {
+        let word = name.dotted.as_str();
+        let (code, kind, known): (_, _, Vec<&str>) = match name.what {
+            Use::Variable => {
+                unmatched.remove(word);
+                let path = name.path.join(".");
+                if open.contains(word) && !global(word) && !variables.knows(&path) {
+                    // One fault a variable is enough.
+                    open.remove(word);
+                    faults.push(unknown_variable(&path, name.range, variables));
+                }
+                continue;
+            }
+            Use::Function => {
+                unmatched.remove(word);
+                if !roots.contains(word) || global(word) {
+                    continue;
+                }
+                let known = environment.globals().map(|(name, _)| name).collect();
+                ("template_syntax", "function", known)
+            }
+            Use::Filter if !exists(&environment, word, "filter") => {
+                ("template_syntax", "filter", FILTERS.to_vec())
+            }
+            Use::Test if !exists(&environment, word, "test") => ("template_syntax", "test", TESTS.to_vec()),
+            Use::Filter | Use::Test => continue,
+        };
+        faults.push(TemplateFault {
+            code,
+            message: format!("there is no {kind} `{word}`"),
+            range: name.range,
+            help: suggestion(word, &known),
+        });
+    }
+    // What the engine finds and the scan does not is told all the same.
+    for path in unmatched {
+        if !global(&path) && !variables.knows(&path) {
+            let start = text.find(path.split('.').next().unwrap_or_default()).unwrap_or(0);
+            faults.push(unknown_variable(&path, start..start, variables));
+        }
+    }
+    faults.sort_by_key(|fault| fault.range.start);
+    faults
+}
+
+fn unknown_variable(path: &str, range: Range<usize>, variables: &Variables) -> TemplateFault {
+    TemplateFault {
+        code: "template_variable",
+        message: format!("nothing sets the variable `{path}`"),
+        range,
+        help: variables.help(path),
+    }
+}
+
+/// Whether the engine has a filter or test of that name; it answers by a test of its own.
+fn exists(environment: &Environment<'_>, name: &str, kind: &str) -> bool {
+    let expression = environment.compile_expression_owned(format!("'{name}' is {kind}"));
+    let answer = expression.and_then(|expression| expression.eval(()));
+    answer.is_ok_and(|answer| answer.is_true())
+}
+
+/// The filters, for suggestions.
+const FILTERS: &[&str] = &[
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "chain",
+    "count",
+    "d",
+    "default",
+    "dictsort",
+    "first",
+    "float",
+    "format",
+    "groupby",
+    "indent",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "pprint",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "title",
+    "tojson",
+    "trim",
+    "unique",
+    "upper",
+    "zip",
+];
+
+/// The tests, for suggestions.
+const TESTS: &[&str] = &[
+    "boolean",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "even",
+    "false",
+    "filter",
+    "float",
+    "ge",
+    "gt",
+    "in",
+    "integer",
+    "iterable",
+    "le",
+    "lower",
+    "lt",
+    "mapping",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "sameas",
+    "sequence",
+    "startingwith",
+    "string",
+    "test",
+    "true",
+    "undefined",
+    "upper",
+];
+
+fn environment<'s>() -> Environment<'s> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_fuel(Some(FUEL));
+    environment.set_debug(true);
+    // One shows all of the context, the other lets a loop double a text without end.
+    environment.remove_global("debug");
+    environment.remove_global("namespace");
+    environment
+}
+
+/// What an error says, without its place.
+fn words_of(error: &Error) -> String {
+    match (error.kind(), error.detail()) {
+        (ErrorKind::OutOfFuel, _) => "the template takes too many steps".to_owned(),
+        (ErrorKind::WriteFailure, _) => format!("the text grows longer than {MAX_RENDERED} bytes"),
+        (_, Some(detail)) => detail.to_owned(),
+        (kind, None) => kind.to_string(),
+    }
+}
+
+/// The bytes that an error speaks of, without blanks and braces around them.
+fn range_of(error: &Error, text: &str) -> Range<usize> {
+    let range = error.range().filter(|range| text.get(range.clone()).is_some());
+    let Some(range) = range else {
+        let line = error.line().unwrap_or(1).saturating_sub(1);
+        let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+        return start..start;
+    };
+    let inside = text.get(range.clone()).unwrap_or_default();
+    let opened = |c: char| c == '{' || c.is_whitespace();
+    let start = range.start + (inside.len() - inside.trim_start_matches(opened).len());
+    start.min(range.end)..range.end
+}
+
+/// The values with their keys taken apart at the dots. Where one key is the beginning of another, the longer one wins.
+fn nested(values: &Map<String, Value>) -> Value {
+    let empty = BUILT_IN_VARIABLES.iter();
+    let mut all: Map<String, Value> = empty.map(|key| ((*key).to_owned(), Value::from(""))).collect();
+    for (key, value) in values {
+        insert(&mut all, key, value);
+    }
+    Value::Object(all)
+}
+
+fn insert(into: &mut Map<String, Value>, key: &str, value: &Value) {
+    if let Some((first, rest)) = key.split_once('.') {
+        let inner = into.entry(first).or_insert(Value::Null);
+        if !inner.is_object() {
+            *inner = Value::Object(Map::new());
+        }
+        if let Value::Object(inner) = inner {
+            insert(inner, rest, value);
+        }
+        return;
+    }
+    match (into.get_mut(key), value) {
+        (Some(Value::Object(present)), Value::Object(value)) => {
+            present.extend(value.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        (Some(Value::Object(present)), _) if !present.is_empty() => {}
+        _ => {
+            into.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+/// Text up to the limit.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_RENDERED {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+    use super::*;
+    use serde_json::json;
+
+    fn faults(text: &str) -> Vec<String> {
+        let mut variables = Variables::built_in();
+        ["pr_diff", "plan", "api.version"]
+            .iter()
+            .for_each(|key| variables.add(key));
+        let faults = check(text, &variables).into_iter();
+        faults
+            .map(|fault| format!("{} {}", &text[fault.range], fault.message))
+            .collect()
+    }
+
+    #[test]
+    fn known_variables_are_known_in_all_their_forms() {
+        let text = "{{ goal }}{{ pr_diff | trim }}{{ plan.steps[0].title }}{{ human.gate.text }}{{ human['gate'] }}\
+            {% for step in plan.steps %}{{ loop.index }}{{ step.title }}{% endfor %}{{ api.version.major }}\
+            {% set x = 1 %}{{ x }}{{ range(3) | join(sep=goal) if goal is defined }}{{ plan.items() }}";
+        assert_eq!(faults(text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn unknown_names_are_told_where_they_stand() {
+        for (text, fault) in [
+            ("a {{ pr_dif }}", "pr_dif nothing sets the variable `pr_dif`"),
+            (
+                "{{ human.gate.txt }}",
+                "human.gate.txt nothing sets the variable `human.gate.txt`",
+            ),
+            (
+                "{{ human['gaet'].text }}",
+                "human['gaet'].text nothing sets the variable `human.gaet.text`",
+            ),
+            ("{{ x.items() }}", "x nothing sets the variable `x`"),
+            (
+                "{% for a in b %}{{ a }}{% endfor %}",
+                "b nothing sets the variable `b`",
+            ),
+            ("{{ goal | uper }}", "uper there is no filter `uper`"),
+            (
+                "{% filter uper %}a{% endfilter %}",
+                "uper there is no filter `uper`",
+            ),
+            ("{{ goal is defnied }}", "defnied there is no test `defnied`"),
+            ("{{ include('x') }}", "include there is no function `include`"),
+            ("{{ debug() }}", "debug there is no function `debug`"),
+        ] {
+            assert_eq!(faults(text), [fault], "{text}");
+        }
+        let [fault] = &*faults("{% include 'x' %}") else {
+            panic!("a template of its own reads no other");
+        };
+        assert!(fault.contains("unknown statement include"), "{fault}");
+    }
+
+    #[test]
+    fn the_lists_for_suggestions_hold_what_the_engine_has() {
+        let environment = environment();
+        for name in FILTERS {
+            assert!(exists(&environment, name, "filter"), "{name}");
+        }
+        for name in TESTS {
+            assert!(exists(&environment, name, "test"), "{name}");
+        }
+    }
+
+    #[test]
+    fn text_is_rendered_as_it_is() {
+        let task = TaskTemplate::new(
+            "a",
+            "a.yaml",
+            "{{ pr_diff }}|{{ a.b }}|{{ last_response }}|{{ human.gate.text }}",
+        );
+        let values = json!({"pr_diff": "<b>&", "a.b": [1], "human.gate.text": "yes"});
+        let values = values.as_object().expect("a map");
+        assert_eq!(task.render(values).as_deref(), Ok("<b>&|[1]||yes"));
+    }
+
+    #[test]
+    fn a_text_that_grows_without_end_is_refused() {
+        let task = TaskTemplate::new(
+            "a",
+            "a.yaml",
+            "{% for i in range(5000) %}{{ 'abcdefgh' * 1000 }}{% endfor %}",
+        );
+        let error = task.render(&Map::new()).expect_err("forty megabytes");
+        assert!(error.message.contains("grows longer"), "{error}");
+    }
+}

@@ -1,0 +1,285 @@
+//! YAML as a tree in which everything has its place. All that can be said of a file is said of this tree, so that one
+//! fault does not hide the others.
+
+use std::fmt;
+
+use orchestra_graph::{Diagnostic, Source, Span};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Location, Spanned};
+
+/// The longest file of a configuration, in bytes.
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
+
+/// A node of the tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) node: Node,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Tree>),
+    Map(Vec<(Key, Tree)>),
+}
+
+/// A key of a map.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+impl Node {
+    /// What it is called in messages.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self {
+            Node::Null => "nothing",
+            Node::Boolean(_) => "a truth value",
+            Node::Integer(_) => "a whole number",
+            Node::Float(_) => "a decimal number",
+            Node::Text(_) => "text",
+            Node::List(_) => "a list",
+            Node::Map(_) => "a map",
+        }
+    }
+}
+
+/// Reads the bytes of a file: its text, and the tree or what keeps it from being one.
+pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Result<Tree, Diagnostic>) {
+    if bytes.len() as u64 > MAX_BYTES {
+        let fault = Diagnostic::error(
+            code,
+            format!("the file is longer than {MAX_BYTES} bytes"),
+            Span::default(),
+        );
+        return (
+            Source::new(name, ""),
+            Err(fault.help("split it, or take parts out")),
+        );
+    }
+    let text = match std::str::from_utf8(bytes) {
+        // What marks the order of bytes says nothing in UTF-8.
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            let sound = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            let text = String::from_utf8_lossy(sound).into_owned();
+            let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
+            let fault = Diagnostic::error(code, "the file is not UTF-8", Span::new(end, end));
+            return (Source::new(name, text), Err(fault.help("save it as UTF-8")));
+        }
+    };
+    let source = Source::new(name, text);
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 200_000,
+            max_nodes: 100_000,
+            max_documents: 1,
+        },
+        // Repeated keys come to the tree, so that each is told of.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 20_000,
+            max_replay_stack_depth: 16,
+        },
+        // A name such as `on` or `no` is a name.
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    let places = Places { source: &source };
+    let tree = match serde_saphyr::from_str_with_options::<Spanned<Raw>>(source.text(), options) {
+        Ok(raw) => Ok(places.tree(raw)),
+        Err(error) => Err(places.fault(&error, code)),
+    };
+    (source, tree)
+}
+
+/// What the deserializer gives, with its own kind of places.
+enum Raw {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<Word>, Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Raw, D::Error> {
+        deserializer.deserialize_any(ReadRaw)
+    }
+}
+
+struct ReadRaw;
+
+impl<'de> Visitor<'de> for ReadRaw {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value, a list or a map")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Integer(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        Ok(i64::try_from(value).map_or(Raw::Float(value as f64), Raw::Integer))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
+        Ok(Raw::Float(value as f64))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Raw, E> {
+        Ok(Raw::Float(value as f64))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
+        Ok(Raw::Text(value))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(inner)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(inner)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Raw, S::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Raw, M::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key()? {
+            entries.push((key, map.next_value()?));
+        }
+        Ok(Raw::Map(entries))
+    }
+}
+
+/// A key, whatever it looks like.
+struct Word(String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+        match Raw::deserialize(deserializer)? {
+            Raw::Text(text) => Ok(Word(text)),
+            Raw::Boolean(value) => Ok(Word(value.to_string())),
+            Raw::Integer(value) => Ok(Word(value.to_string())),
+            Raw::Float(value) => Ok(Word(value.to_string())),
+            Raw::Null => Ok(Word(String::new())),
+            Raw::List(_) | Raw::Map(_) => Err(D::Error::custom("a key is a word")),
+        }
+    }
+}
+
+/// Turns the deserializer's places into bytes.
+struct Places<'s> {
+    source: &'s Source,
+}
+
+impl Places<'_> {
+    fn tree(&self, raw: Spanned<Raw>) -> Tree {
+        let span = self.span(raw.referenced);
+        let node = match raw.value {
+            Raw::Null => Node::Null,
+            Raw::Boolean(value) => Node::Boolean(value),
+            Raw::Integer(value) => Node::Integer(value),
+            Raw::Float(value) => Node::Float(value),
+            Raw::Text(text) => Node::Text(text),
+            Raw::List(items) => Node::List(items.into_iter().map(|item| self.tree(item)).collect()),
+            Raw::Map(entries) => Node::Map(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| {
+                        let span = self.span(key.referenced);
+                        let key = Key {
+                            text: key.value.0,
+                            span,
+                        };
+                        (key, self.tree(value))
+                    })
+                    .collect(),
+            ),
+        };
+        Tree { node, span }
+    }
+
+    fn fault(&self, error: &serde_saphyr::Error, code: &'static str) -> Diagnostic {
+        let error = error.without_snippet();
+        let span = error.location().map_or(Span::default(), |at| self.span(at));
+        let message = error.to_string();
+        // The place stands beside the message already.
+        let message = message.split(" at line ").next().unwrap_or_default().trim();
+        let line = message
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches([':', ',']);
+        Diagnostic::error(code, format!("this is no valid YAML: {line}"), span)
+    }
+
+    /// The bytes of a place, cut at the end of its line.
+    fn span(&self, location: Location) -> Span {
+        let text = self.source.text();
+        let end = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let span = location.span();
+        let start = match span.byte_offset().and_then(|at| u32::try_from(at).ok()) {
+            Some(start) => start.min(end),
+            None => self.offset(location),
+        };
+        let rest = text.get(start as usize..).unwrap_or_default();
+        let line = rest.lines().next().unwrap_or_default().trim_end();
+        let length = span.byte_len().and_then(|length| usize::try_from(length).ok());
+        let mut length = length.unwrap_or(0).min(line.len());
+        while !line.is_char_boundary(length) {
+            length -= 1;
+        }
+        Span::new(start, start.saturating_add(u32::try_from(length).unwrap_or(0)))
+    }
+
+    /// The offset of a line and column.
+    fn offset(&self, location: Location) -> u32 {
+        let line = usize::try_from(location.line()).unwrap_or(0).saturating_sub(1);
+        let column = usize::try_from(location.column()).unwrap_or(0).saturating_sub(1);
+        let text = self.source.text();
+        let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+        let rest = text.get(before..).unwrap_or_default();
+        let inside: usize = rest.chars().take(column).map(char::len_utf8).sum();
+        u32::try_from(before + inside).unwrap_or(u32::MAX)
+    }
+}

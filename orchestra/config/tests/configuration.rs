@@ -1,0 +1,209 @@
+//! What `orchestra.yaml` may say, and what is told of one that says something else.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use orchestra_config::Configuration;
+use orchestra_graph::render;
+
+fn told(text: &str) -> String {
+    let (_, report) = Configuration::parse("orchestra.yaml", text.as_bytes());
+    render::concise(&report)
+}
+
+#[test]
+fn a_whole_project_is_understood() {
+    let text = include_str!("data/review.yaml");
+    let (configuration, report) = Configuration::parse("orchestra.yaml", text.as_bytes());
+    assert_eq!(render::concise(&report), "");
+    let anthropic = &configuration.providers.named["anthropic"];
+    assert_eq!(anthropic.models["cheap"].as_str(), "claude-haiku-3-20250514");
+    assert_eq!(anthropic.max_tokens.map(|tokens| tokens.value), Some(8192));
+    let synthesizer = &configuration.agents["synthesizer"];
+    assert_eq!(
+        synthesizer.tools.as_deref(),
+        Some([].as_slice()),
+        "an empty list is no missing one"
+    );
+    assert!(
+        configuration
+            .tool_names()
+            .contains(&"frontend:run-lint".to_owned())
+    );
+}
+
+#[test]
+fn every_fault_of_a_file_is_told_with_its_place() {
+    let text = "\
+providers:
+  default: antropic
+  anthropic:
+    modles: {smart: claude}
+    max_tokens: many
+    timeout: soon
+  mine: {models: {smart: 1.10}}
+backend: langgraph
+agents:
+  critic:
+    reasoning_effort: hihg
+    tools: read-file
+    max_turns: 0
+  critic: {}
+tools:
+  shell: {command: sh}
+  deploy: {parameters: {dry-run: {type: strng}, DRY_RUN: {}, 'a b': {}}}
+workspace:
+  repos: {backend: {}}
+  tools: {bakend: {lint: {command: make}}}
+environment: [OK, not-ok]
+pipelines:
+  review: {provider: openia}
+backends:
+  coder: {kind: cli, max_turns: 3}
+  helper: {}
+";
+    insta::assert_snapshot!(told(text));
+}
+
+#[test]
+fn a_model_that_looks_like_a_number_is_taken_as_written() {
+    let (configuration, report) = Configuration::parse(
+        "orchestra.yaml",
+        b"providers: {ollama: {models: {smart: 4.10, cheap: 007}}}\n",
+    );
+    assert_eq!(render::concise(&report), "");
+    let models = &configuration.providers.named["ollama"].models;
+    assert_eq!(
+        (models["smart"].as_str(), models["cheap"].as_str()),
+        ("4.10", "007")
+    );
+}
+
+#[test]
+fn what_is_no_yaml_is_told_where_it_ends_to_be() {
+    for text in [
+        "agents: [",
+        "agents:\n\t- x",
+        "a: b: c",
+        "&a [*b]",
+        "\u{0}",
+        "a: !!binary x\n--- \nb: c",
+        "- 1",
+    ] {
+        let told = told(text);
+        assert!(told.starts_with("orchestra.yaml:"), "{text:?} gives {told:?}");
+    }
+    assert_eq!(told(""), "");
+    assert_eq!(told("# nothing yet\n"), "");
+    let (_, report) = Configuration::parse("orchestra.yaml", b"agents:\n  caf\xe9: {}\n");
+    assert!(render::concise(&report).starts_with("orchestra.yaml:2:6: error[config_syntax]"));
+}
+
+/// Small and large numbers from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % limit.max(1)
+    }
+}
+
+#[test]
+fn ten_thousand_broken_files_neither_panic_nor_hang() {
+    let sound = include_str!("data/review.yaml").as_bytes();
+    let marks: &[&[u8]] = &[
+        b"*a",
+        b"&a ",
+        b"<<: *a",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b": ",
+        b"- ",
+        b"\n",
+        b"\t",
+        b"  ",
+        b"|\n",
+        b">-\n",
+        b"'",
+        b"\"",
+        b"!!binary ",
+        b"---\n",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"\0",
+        b"# ",
+        b"? ",
+        b"%YAML",
+        b"1e999",
+        b".nan",
+        b"~",
+    ];
+    let mut dice = Dice(7);
+    let begin = std::time::Instant::now();
+    for _ in 0..10_000 {
+        let mut text = sound.to_vec();
+        for _ in 0..=dice.below(6) {
+            let at = dice.below(text.len());
+            let end = (at + dice.below(40)).min(text.len());
+            match dice.below(3) {
+                0 => drop(text.drain(at..end)),
+                1 => drop(text.splice(at..at, marks[dice.below(marks.len())].iter().copied())),
+                _ => {
+                    let piece = text[at..end].to_vec();
+                    let to = dice.below(text.len());
+                    drop(text.splice(to..to, piece));
+                }
+            }
+        }
+        let (configuration, report) = Configuration::parse("orchestra.yaml", &text);
+        for fault in &report.diagnostics {
+            assert!(
+                orchestra_config::explain(fault.code).is_some(),
+                "`{}` has no page",
+                fault.code
+            );
+            let length = u32::try_from(report.source.text().len()).expect("a short text");
+            assert!(fault.span.start <= fault.span.end && fault.span.end <= length);
+        }
+        // What was understood can be asked.
+        let _ = (
+            configuration.tool_names(),
+            configuration.provider_names(),
+            configuration.backend_names(),
+        );
+    }
+    // A hundred times what it takes.
+    assert!(begin.elapsed() < std::time::Duration::from_secs(300));
+}
+
+#[test]
+fn bombs_are_refused() {
+    let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let names = vec![format!("*a{}", level - 1); 10].join(", ");
+        laughs.push_str(&format!("a{level}: &a{level} [{names}]\n"));
+    }
+    let deep = format!("agents: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let blocks: String = (0..2_000)
+        .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+        .collect();
+    let wide = "- x\n".repeat(250_000);
+    let long = " ".repeat(2 << 20);
+    for (what, text) in [
+        ("laughs", laughs),
+        ("deep", deep),
+        ("blocks", blocks),
+        ("wide", wide),
+        ("long", long),
+    ] {
+        let begin = std::time::Instant::now();
+        let told = told(&text);
+        assert!(told.contains("error[config_syntax]"), "{what}: {told:.200}");
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{what}");
+    }
+}

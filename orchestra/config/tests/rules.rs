@@ -1,0 +1,147 @@
+//! The page of each code is its test: the files on it are resolved.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use orchestra_config::{Project, Resolution, ResolveOptions, explain, rules};
+use orchestra_graph::{Analysis, LoadOptions, Page, ReadFault, Source, load, render};
+
+const CONFIGURATION: &str =
+    "providers: {default: anthropic, anthropic: {models: {smart: claude-opus-4-6}}}\n";
+const PIPELINE: &str = "digraph release {\n    write [prompt=Write]\n    start -> write -> exit\n}\n";
+
+/// A fenced block of a page.
+struct Block<'p> {
+    /// The words behind the fence, such as `yaml bad 4:14`.
+    words: Vec<&'p str>,
+    text: &'p str,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some((_, behind)) = rest.split_once("```") {
+        let (head, behind) = behind.split_once('\n').expect("a line behind the fence");
+        let (text, behind) = behind.split_once("```").expect("a closing fence");
+        found.push(Block {
+            words: head.split_whitespace().collect(),
+            text,
+        });
+        rest = behind;
+    }
+    found
+}
+
+/// What comes of the files of a page, with one block in its place.
+fn resolve(page: &Page, path: &str, text: &str) -> Resolution {
+    let mut files = BTreeMap::from([("orchestra.yaml", CONFIGURATION), ("a.dot", PIPELINE)]);
+    let aside = blocks(page.text)
+        .into_iter()
+        .filter_map(|block| match block.words.as_slice() {
+            [_, "file", path] => Some((*path, block.text)),
+            _ => None,
+        });
+    files.extend(aside);
+    files.insert(path, text);
+    let reader = |path: &str, _: u64| {
+        let text = files.get(path).map(|text| text.as_bytes().to_vec());
+        text.ok_or(ReadFault::Missing)
+    };
+    let project = Project::load("orchestra.yaml", &reader);
+    let loaded = load(Source::new("a.dot", files["a.dot"]), &LoadOptions::default());
+    assert_eq!(render::concise(&loaded.report), "", "{}: the pipeline", page.code);
+    let options = ResolveOptions {
+        reader: Some(&reader),
+        ..ResolveOptions::default()
+    };
+    project.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source), &options)
+}
+
+/// The faults as `file:line:column code`.
+fn places(resolution: &Resolution) -> Vec<String> {
+    let mut places = Vec::new();
+    for report in &resolution.reports {
+        for fault in &report.diagnostics {
+            let at = report.source.position(fault.span.start);
+            places.push(format!(
+                "{}:{}:{} {}",
+                report.source.name(),
+                at.line,
+                at.column,
+                fault.code
+            ));
+        }
+    }
+    places
+}
+
+#[test]
+fn every_page_holds_what_it_says() {
+    let mut mistakes = Vec::new();
+    for page in rules() {
+        let mut seen = BTreeSet::new();
+        for block in blocks(page.text) {
+            let default = |language: &str| {
+                if language == "dot" {
+                    "a.dot"
+                } else {
+                    "orchestra.yaml"
+                }
+            };
+            let (path, at) = match block.words.as_slice() {
+                [_, "file", _] => continue,
+                [language, "bad", at] => (default(language), Some(*at)),
+                [_, "bad", path, at] => (*path, Some(*at)),
+                [language, "good"] => (default(language), None),
+                [_, "good", path] => (*path, None),
+                words => panic!("{}: unknown block {words:?}", page.code),
+            };
+            let found = places(&resolve(page, path, block.text));
+            let expected: Vec<String> = at
+                .map(|at| format!("{path}:{at} {}", page.code))
+                .into_iter()
+                .collect();
+            if found != expected {
+                mistakes.push(format!("{}: {expected:?} expected, {found:?} found", page.code));
+            }
+            seen.insert(at.is_some());
+        }
+        assert_eq!(seen.len(), 2, "{} has a bad and a good example", page.code);
+        let head = format!(
+            "# `{}`\n\n*Error: {} ({}).*\n",
+            page.code, page.summary, page.source
+        );
+        assert!(
+            page.text.starts_with(&head),
+            "{} does not begin with:\n{head}",
+            page.code
+        );
+    }
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+}
+
+#[test]
+fn every_code_has_a_page_and_every_page_a_code() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules");
+    let names = folder.read_dir().expect("the folder of pages");
+    let files: BTreeSet<String> = names
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .replace(".md", "")
+        })
+        .collect();
+    let codes: BTreeSet<String> = rules().iter().map(|page| page.code.to_owned()).collect();
+    assert_eq!(files, codes);
+    assert!(rules().is_sorted_by_key(|page| page.code));
+    assert!(
+        rules()
+            .iter()
+            .all(|page| orchestra_graph::explain(page.code).is_none())
+    );
+    assert!(explain("unknown_agent").is_some());
+}

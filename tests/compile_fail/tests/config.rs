@@ -1,0 +1,241 @@
+//! `config = "orchestra.yaml"`: what a pipeline wants of the project configuration is checked when it is built, and what
+//! it needs of it is compiled in.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use orchestra::config::{Project, ResolveOptions};
+use orchestra_compile_fail_tests::{Package, Said, expect};
+
+const PIPELINE: &str = "digraph review {
+    inputs=\"pr_diff\"
+    start -> check -> exit
+    check [agent=reviewer, prompt=\"Mind the tests.\"]
+}
+";
+
+const CONFIG: &str = "providers:
+  default: anthropic
+  anthropic: {models: {smart: claude-opus-4-6}}
+tools:
+  run-tests: {command: cargo test}
+agents:
+  reviewer:
+    role: reviewer
+    personality: concise
+    task: review
+    tools: [run-tests]
+";
+
+const ROLE: &str = "role:\n  system: You review changes.\n";
+
+const TASK: &str = "task:\n  template: |\n    Goal: {{ goal }}\n    Look at {{ pr_diff }}\n";
+
+const PROGRAM: &str =
+    "orchestra::pipeline! { pub mod review = \"./review.dot\", config = \"orchestra.yaml\"; }\n";
+
+fn package(name: &str) -> Package {
+    let package = Package::new(env!("CARGO_TARGET_TMPDIR"), name);
+    let orchestra = Package::orchestra();
+    package.manifest(&format!(
+        "orchestra = {{ path = {:?}, features = [\"agents\"] }}",
+        orchestra.display().to_string()
+    ));
+    package.write("orchestra.yaml", CONFIG);
+    package.write("src/review.dot", PIPELINE);
+    package.write("prompts/roles/reviewer.yaml", ROLE);
+    package.write("src/prompts/tasks/review.yaml", TASK);
+    package.write("src/lib.rs", PROGRAM);
+    package
+}
+
+fn silent(said: &Said) {
+    assert!(said.built && said.messages.is_empty(), "{}", said.listed());
+}
+
+/// Checks a package whose files are changed, and says what is told of it, all at the name of the configuration.
+fn told(name: &str, changes: &[(&str, String)]) -> String {
+    let package = package(name);
+    for (file, text) in changes {
+        package.write(file, text);
+    }
+    let said = package.check();
+    assert!(!said.built, "{name} builds");
+    said.listed()
+}
+
+#[test]
+fn a_sound_project_builds_without_a_word_and_anew_when_a_layer_changes() {
+    let package = package("config_sound");
+    let strict = "
+#![deny(warnings, unused, rust_2018_idioms, unreachable_pub, missing_docs)]
+//! A package.
+/// Pipelines.
+pub mod pipelines {
+    orchestra::pipeline! {
+        config = \"orchestra.yaml\";
+        pub mod review = \"../review.dot\";
+    }
+}
+/// The files of the configuration.
+pub const FILES: usize = pipelines::review::CONFIG.files().len();
+const _: () = assert!(FILES == 3);
+";
+    package.write("src/lib.rs", strict.replace("../review", "./review"));
+    silent(&package.check());
+    // Cargo compares times of change, whose steps may be as long as a second.
+    std::thread::sleep(Duration::from_millis(1_100));
+    package.write("src/prompts/tasks/review.yaml", TASK.replace("goal", "gaol"));
+    let said = package.check();
+    assert!(!said.built, "an edited template was not read again");
+    std::thread::sleep(Duration::from_millis(1_100));
+    package.write("src/prompts/tasks/review.yaml", TASK);
+    silent(&package.check());
+    std::thread::sleep(Duration::from_millis(1_100));
+    package.write(
+        "orchestra.yaml",
+        CONFIG.replace("default: anthropic", "default: antropic"),
+    );
+    let said = package.check();
+    assert!(!said.built, "an edited configuration was not read again");
+    expect("config_edited.txt", &said.listed());
+}
+
+#[test]
+fn what_is_not_there_is_told_where_it_is_named() {
+    let said = told(
+        "config_missing",
+        &[
+            (
+                "src/review.dot",
+                PIPELINE
+                    .replace("start -> check", "start -> again -> last -> check")
+                    .replace("}\n", "    again [agent=reviwer, llm_provider=openia]\n    last [prompt=Judge, llm_model=cheap, agent.mode=interactive, backend=direct]\n}\n"),
+            ),
+            (
+                "orchestra.yaml",
+                CONFIG
+                    .replace("role: reviewer", "role: reviwer")
+                    .replace("[run-tests]", "[run-test, 'api:lint']")
+                    .replace("concise", "../concise"),
+            ),
+            ("src/prompts/tasks/review.yaml", TASK.replace("pr_diff", "pr_dif | uper")),
+        ],
+    );
+    for place in [
+        "there is no role `reviwer` [prompt_layer_missing]\n --> orchestra.yaml:8:11",
+        "unknown agent `reviwer` [unknown_agent]\n --> src/review.dot:5:18",
+        "unknown tool `run-test` [unknown_tool]\n  --> orchestra.yaml:11:13",
+        "nothing sets the variable `pr_dif` [template_variable]\n --> src/prompts/tasks/review.yaml:4:16",
+        "there is no filter `uper` [template_syntax]\n --> src/prompts/tasks/review.yaml:4:25",
+        "the provider `anthropic` has no model `cheap` [unresolved_model]\n --> src/review.dot:6:35",
+    ] {
+        assert!(said.contains(place), "{place:?} is not in:\n{said}");
+    }
+    expect("config_missing.txt", &said);
+}
+
+#[test]
+fn files_that_are_no_configuration_and_no_layer_are_told_with_their_places() {
+    let broken = told(
+        "config_broken",
+        &[
+            (
+                "orchestra.yaml",
+                CONFIG.replace("    task: review", "    tsak: review\n    task: reviw"),
+            ),
+            (
+                "prompts/roles/reviewer.yaml",
+                "role:\n  sytem: You review.\n".to_owned(),
+            ),
+        ],
+    );
+    expect("config_broken.txt", &broken);
+    let gone = told(
+        "config_gone",
+        &[("src/lib.rs", PROGRAM.replace("orchestra.yaml", "orchestr.yaml"))],
+    );
+    expect("config_gone.txt", &gone);
+}
+
+#[test]
+fn tools_of_the_program_are_known_by_their_types() {
+    let package = package("config_tools");
+    package.write(
+        "orchestra.yaml",
+        CONFIG.replace("[run-tests]", "[query-database, run_test]"),
+    );
+    let program = "
+/// A tool.
+pub struct QueryDatabase;
+impl orchestra::agents::ToolSet for QueryDatabase {
+    const NAMES: orchestra::agents::ToolNames = orchestra::agents::ToolNames::List(&[\"query-database\"]);
+    fn register(self, _: &mut orchestra::agents::ToolRegistry) {}
+}
+orchestra::pipeline! {
+    pub mod review = \"./review.dot\",
+        config = \"orchestra.yaml\", tools = QueryDatabase;
+}
+";
+    package.write("src/lib.rs", program);
+    let said = package.check();
+    assert!(!said.built);
+    let [message] = said.messages.as_slice() else {
+        unreachable!("one tool is missing:\n{}", said.listed());
+    };
+    assert!(message.text.contains("orchestra.yaml:11:29"), "{}", said.listed());
+    // The types of the tools are what must change, or else the configuration that the message names.
+    assert_eq!(
+        (message.start, message.end),
+        ((10, 44), (10, 57)),
+        "{}",
+        said.listed()
+    );
+    expect("config_tools.txt", &said.listed());
+    package.write(
+        "orchestra.yaml",
+        CONFIG.replace("[run-tests]", "[query-database, run_tests]"),
+    );
+    silent(&package.check());
+}
+
+#[test]
+fn without_the_feature_the_option_says_so() {
+    let package = package("config_unavailable");
+    let orchestra = Package::orchestra();
+    package.manifest(&format!(
+        "orchestra = {{ path = {:?} }}",
+        orchestra.display().to_string()
+    ));
+    let said = package.check();
+    assert!(!said.built);
+    let message = said.about("`config = ..` needs the feature `agents` of the crate `orchestra`");
+    assert_eq!(message.start, (1, 57), "{}", said.listed());
+}
+
+orchestra::pipeline! {
+    mod configured = digraph configured {
+        inputs="pr_diff"
+        start -> check -> exit
+        check [agent=reviewer]
+    },
+    config = "configured/orchestra.yaml";
+}
+
+#[test]
+fn a_compiled_program_needs_no_file_of_its_configuration() {
+    let config = &configured::CONFIG;
+    let project = Project::load(config.configuration(), config);
+    let options = ResolveOptions {
+        reader: Some(config),
+        ..ResolveOptions::default()
+    };
+    let resolution = project.resolve(&configured::PIPELINE, &options);
+    assert!(!resolution.has_errors());
+    let stage = resolution.stage("check").expect("a model stage");
+    assert_eq!(stage.model.as_ref().expect("it has one").value, "claude-opus-4-6");
+    assert!(stage.system.starts_with("You review whether code does"));
+    let values = [("pr_diff".to_owned(), "- a".into())].into_iter().collect();
+    assert_eq!(stage.message(&values).as_deref(), Ok("Review - a"));
+}
