@@ -24,6 +24,8 @@ pub use orchestra_graph::table::{
 };
 pub use orchestra_graph::{NodeIndex, Position, Readable};
 
+#[cfg(feature = "agents")]
+pub use orchestra_agent::support as agents;
 #[cfg(feature = "cli")]
 pub use orchestra_cli as cli;
 
