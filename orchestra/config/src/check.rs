@@ -379,3 +379,39 @@ pub(crate) fn is_name(name: &str) -> bool {
             .chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn no_name_leads_out_of_a_folder() {
+        let long = "a".repeat(129);
+        for name in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "../a",
+            "a/../b",
+            "/etc/passwd",
+            "a/b",
+            "a\\b",
+            "C:\\a",
+            "a\0",
+            "a b",
+            "a\n",
+            "-a",
+            "a:b",
+            "%2e%2e",
+            "\u{202e}a",
+            "a\u{200b}b",
+            &long,
+        ] {
+            assert!(!is_name(name), "{name:?}");
+        }
+        for name in ["a", "review-pr", "v1.2_b", "prüfer", "0"] {
+            assert!(is_name(name), "{name:?}");
+        }
+    }
+}
