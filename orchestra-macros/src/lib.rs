@@ -32,6 +32,12 @@ pub fn handlers(arguments: TokenStream, item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_handlers(arguments.into(), item.into()).into()
 }
 
+/// Makes a tool of a function, for models.
+#[proc_macro_attribute]
+pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    orchestra_codegen::expand_tool(arguments.into(), item.into()).into()
+}
+
 /// Makes a struct of a node's custom attributes an argument of handlers.
 #[proc_macro_derive(Attributes, attributes(attribute))]
 pub fn attributes(item: TokenStream) -> TokenStream {

@@ -57,7 +57,7 @@
 //!
 //! Features: `macros` (on by default) brings the macros and the engine; `engine` the engine alone; without either
 //! this is the language alone, [`graph`]. `cli` brings the whole command line, `testkit` what tests of pipelines need,
-//! `agents` models, tools and the project configuration: the modules `agents` and `config`.
+//! `agents` models, tools and the project configuration: the modules `agents` and `config`, and `#[tool]`.
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
@@ -239,6 +239,51 @@ pub use orchestra_macros::handlers;
 /// understood, so that the code around it does not fail as well. Editing the file, or a child's, builds the program anew.
 #[cfg(feature = "macros")]
 pub use orchestra_macros::pipeline;
+
+/// Makes a tool of a function, which models may call: `#[tool]`, or `#[tool(name = "..", repo = "..", read_only)]`.
+///
+/// What the model is told of it is the doc comment; a comment on an argument says what that argument is for. Arguments
+/// are owned, and of types that are made from JSON and describe themselves by a JSON schema: `serde`'s `Deserialize`
+/// and `schemars`' `JsonSchema`. One whose type is an `Option` may be left out. A
+/// [`ToolContext`](agents::ToolContext), at any place, says where the call works and when it is to stop.
+///
+/// The function may return text, or anything that serde can write, which the model then reads as JSON; or a `Result` of
+/// one of these, whose error, in words, the model reads too. A function that is not `async` runs beside the threads of
+/// others, and cannot be stopped while it runs.
+///
+/// - `name` is the tool's name, if not the function's: `run-tests` in configurations, `run_tests` for models.
+/// - `repo` is the repository to which it belongs; configurations call it `REPO:NAME` then.
+/// - `read_only` says that it changes nothing, so that several calls may run side by side.
+/// - `crate = path` says where this crate is found, if not as `::orchestra`.
+///
+/// The function stays what it is. Beside it comes a type of the same name, which is a set of one tool: `(count, Other)`
+/// is a set of its parts' tools.
+///
+/// ```
+/// use orchestra::agents::{ToolContext, ToolRegistry, ToolSet};
+/// use orchestra::tool;
+///
+/// /// Counts the lines of a file.
+/// #[tool(read_only)]
+/// fn count_lines(
+///     /// The file, relative to the working folder.
+///     path: String,
+///     /// Whether lines of nothing but white space count as well.
+///     all: Option<bool>,
+///     context: ToolContext,
+/// ) -> std::io::Result<usize> {
+///     let text = std::fs::read_to_string(context.root().join(path))?;
+///     Ok(text.lines().filter(|line| all == Some(true) || !line.trim().is_empty()).count())
+/// }
+///
+/// let mut registry = ToolRegistry::default();
+/// (count_lines {},).register(&mut registry);
+/// let tool = registry.get("count-lines").unwrap();
+/// assert_eq!(tool.spec().description, "Counts the lines of a file.");
+/// assert_eq!(tool.spec().parameters["required"], serde_json::json!(["path"]));
+/// ```
+#[cfg(feature = "agents")]
+pub use orchestra_macros::tool;
 
 /// Makes a struct of a node's custom attributes, which handlers may take as an argument.
 ///

@@ -8,6 +8,7 @@ use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions};
 use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend};
 use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault};
 
+use crate::cli_backend::CliBackend;
 use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
 use crate::providers::Models;
@@ -314,18 +315,25 @@ impl CodergenBackend for Agents {
         let Some(resolved) = resolution.stage(&node) else {
             return Err(BackendError::terminal(format!("`{node}` is no model stage")));
         };
-        match resolved.backend_kind {
-            BackendKind::Simulation => SimulationBackend.run(request).await,
-            BackendKind::Direct | BackendKind::Agent => {
-                let talk = Talk {
-                    agents: self,
-                    stage: request.stage,
-                    resolved,
-                    prompt: request.prompt,
-                };
-                talk.lead().await
-            }
-            BackendKind::Cli => Err(BackendError::terminal("cli")),
+        if resolved.backend_kind == BackendKind::Simulation {
+            return SimulationBackend.run(request).await;
+        }
+        let talk = Talk {
+            agents: self,
+            stage: request.stage,
+            resolved,
+            prompt: request.prompt,
+        };
+        if resolved.backend_kind != BackendKind::Cli {
+            return talk.lead().await;
+        }
+        let name = &resolved.backend.value;
+        let backend = self.shared.project.configuration.backends.get(name);
+        match backend.and_then(|backend| settings::program(&backend.value)) {
+            Some(program) => talk.by_program(&CliBackend::new(program)).await,
+            None => Err(
+                BackendError::terminal(format!("the backend `{name}` has no `command`")).code("cli_command"),
+            ),
         }
     }
 }

@@ -50,11 +50,11 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
         dropped += next - 1;
         messages.drain(1..next);
     }
-    if let (Some(Message::User { text }), true) = (messages.first_mut(), dropped > 0) {
-        if !text.ends_with(LEFT_OUT) {
-            text.push_str("\n\n");
-            text.push_str(LEFT_OUT);
-        }
+    if let (Some(Message::User { text }), true) = (messages.first_mut(), dropped > 0)
+        && !text.ends_with(LEFT_OUT)
+    {
+        text.push_str("\n\n");
+        text.push_str(LEFT_OUT);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Agents: the backends that run model stages, with the models, tools and conversations behind them.
 
 mod agents;
+mod cli_backend;
 mod compaction;
 mod conversation;
 mod fidelity;
@@ -19,6 +20,7 @@ mod tool;
 mod tools;
 
 pub use agents::{Agents, AgentsBuilder};
+pub use cli_backend::{CliBackend, CliCall, CliInput, CliOutput, CliPointers, CliSettings};
 pub use conversation::{Conversation, ConversationRules, End, Ended, Happened, Next};
 pub use fidelity::fidelity_budget;
 pub use hooks::ToolHooks;
@@ -29,6 +31,8 @@ pub use model::{
 pub use prices::{LongContext, Price, PriceTable, Rates};
 pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderKind, ProviderSettings};
 pub use report::Report;
+/// The crate by which the arguments of tools describe themselves.
+pub use schemars;
 pub use secrecy::{ExposeSecret, SecretString};
 pub use tokens::{count_tokens, input_token_bound};
 pub use tool::{

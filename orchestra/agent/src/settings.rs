@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use orchestra_config::{CommandTool as ToolSettings, Configuration, Located, ParameterType, Provider};
+use orchestra_config::{
+    Backend, CommandTool as ToolSettings, Configuration, Located, OutputFormat, ParameterType, PromptInput,
+    Provider,
+};
 use serde_json::{Map, Value, json};
 
+use crate::cli_backend::{CliInput, CliOutput, CliPointers, CliSettings};
 use crate::model::{ModelError, ModelErrorKind};
 use crate::prices::{PriceTable, Rates};
 use crate::providers::{KeySource, ProviderKind, ProviderSettings};
@@ -88,6 +92,38 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
         table.set(model.clone(), rates.cache(read, write));
     }
     table
+}
+
+/// The program of a backend; `None` where it names none.
+pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
+    let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
+    let mut settings = CliSettings::new(text(&backend.command)?);
+    if backend
+        .input
+        .as_ref()
+        .is_some_and(|input| input.value == PromptInput::File)
+    {
+        settings = settings.input(CliInput::File);
+    }
+    if backend
+        .output
+        .as_ref()
+        .is_some_and(|output| output.value == OutputFormat::Json)
+    {
+        let usual = CliPointers::default();
+        settings = settings.output(CliOutput::Json(CliPointers {
+            result: text(&backend.result_pointer).unwrap_or_else(|| usual.result.clone()),
+            input_tokens: text(&backend.input_tokens_pointer),
+            output_tokens: text(&backend.output_tokens_pointer),
+            cost: text(&backend.cost_pointer),
+            ..usual
+        }));
+    }
+    if let Some(timeout) = &backend.timeout {
+        settings = settings.timeout(timeout.value.0);
+    }
+    let names = backend.environment.iter().map(|name| name.value.clone());
+    Some(settings.inherit_env(names))
 }
 
 /// Puts the command tools of a configuration into a registry, those of repositories included.

@@ -3,29 +3,69 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolOutput, ToolSpec};
-pub use crate::tools::arguments::{Parameters, check, take};
+use crate::tools::arguments::{check, take};
 
-/// A function that is a tool.
-pub struct FunctionTool {
-    /// What the model is told.
-    pub spec: ToolSpec,
-    /// The repository to which it belongs.
-    pub repository: Option<&'static str>,
-    /// Whether calls may run side by side.
-    pub read_only: bool,
-    /// The call itself; the arguments have the names that they should have.
-    pub run: fn(Map<String, Value>, ToolContext) -> ToolFuture<'static>,
+pub use crate::tool::{ToolNames, ToolRegistry, ToolSet};
+pub use crate::tools::arguments::Parameters;
+
+/// What can be done with an argument of a type.
+///
+/// ```
+/// use orchestra_agent::support::{Parameters, argument};
+/// let parameters = (argument::<String>().add)(Parameters::default(), "path", "");
+/// assert_eq!(parameters.schema()["required"], serde_json::json!(["path"]));
+/// ```
+pub struct Argument<T> {
+    /// Describes it.
+    pub add: fn(Parameters, &str, &str) -> Parameters,
+    /// Takes it from those of a call.
+    pub take: fn(&mut Map<String, Value>, &str) -> Result<T, ToolError>,
 }
 
-impl FunctionTool {
-    /// The tool, for a registry.
-    pub fn shared(self) -> Arc<dyn Tool> {
-        Arc::new(self)
+/// A type that can be an argument.
+pub const fn argument<T: DeserializeOwned + JsonSchema + Send + 'static>() -> Argument<T> {
+    Argument {
+        add: Parameters::add::<T>,
+        take: take::<T>,
     }
+}
+
+type Run = fn(Map<String, Value>, ToolContext) -> ToolFuture<'static>;
+
+/// Puts a function into a registry.
+pub fn register(
+    registry: &mut ToolRegistry,
+    name: &str,
+    description: &str,
+    parameters: Parameters,
+    repository: Option<&'static str>,
+    read_only: bool,
+    run: Run,
+) {
+    registry.add(Arc::new(FunctionTool {
+        spec: ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters: parameters.schema(),
+        },
+        repository,
+        read_only,
+        run,
+    }));
+}
+
+/// A function that is a tool.
+struct FunctionTool {
+    spec: ToolSpec,
+    repository: Option<&'static str>,
+    read_only: bool,
+    run: Run,
 }
 
 impl Tool for FunctionTool {
@@ -49,19 +89,20 @@ impl Tool for FunctionTool {
     }
 }
 
-/// Text for a model of what a function returned: a text as it is, anything else as JSON.
+/// Text for a model of what a function returned: a text as it is, nothing as a word, anything else as JSON.
 ///
 /// # Errors
 /// The value cannot be written as JSON.
 pub fn output(value: &impl Serialize) -> Result<ToolOutput, ToolError> {
-    let value = serde_json::to_value(value)
-        .map_err(|fault| ToolError::new(format!("what the tool returned is no JSON: {fault}")))?;
-    Ok(match value {
+    let fault = |fault| {
+        ToolError::new(format!(
+            "what the tool returned cannot be written as JSON: {fault}"
+        ))
+    };
+    Ok(match serde_json::to_value(value).map_err(fault)? {
         Value::String(text) => text.into(),
         Value::Null => "done".into(),
-        other => serde_json::to_string_pretty(&other)
-            .unwrap_or_else(|_| other.to_string())
-            .into(),
+        other => serde_json::to_string_pretty(&other).map_err(fault)?.into(),
     })
 }
 

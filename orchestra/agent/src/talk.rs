@@ -1,7 +1,7 @@
 //! Leads the conversation of one stage: calls the model, runs the tools, asks the person, and notes each step, so that a
 //! run that stops goes on in the middle of it.
 
-use orchestra_config::{BackendKind, Mode, ResolvedStage};
+use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
     Answer, BackendError, Budget, CodergenReply, Context, FailureCategory, Fidelity, InterviewError, Outcome,
     Question, QuestionKind, Reply, StageContext, StoreError, Surroundings, Usage,
@@ -10,6 +10,7 @@ use orchestra_graph::kind;
 use serde_json::{Map, Value};
 
 use crate::agents::Agents;
+use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
 use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events};
 use crate::fidelity::preamble;
@@ -77,9 +78,11 @@ impl Talk<'_> {
             }
             false => noted.into_iter().for_each(|happened| conversation.on(happened)),
         }
+        let mut spoken = false;
         loop {
             match conversation.next() {
                 Next::AskModel => {
+                    spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
                     let reply = self.ask_model(request).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
@@ -94,7 +97,7 @@ impl Talk<'_> {
                         .await?;
                 }
                 Next::AskPerson => {
-                    let text = self.ask_person(&conversation).await?;
+                    let text = self.ask_person(&conversation, spoken).await?;
                     self.note(&mut conversation, Happened::Said { text }, true)
                         .await?;
                 }
@@ -176,7 +179,6 @@ impl Talk<'_> {
         reports: bool,
     ) -> Result<Happened, BackendError> {
         let stage = &self.stage;
-        let task = self.task(reports)?;
         let before = thread.map_or_else(Vec::new, |thread| {
             let threads = stage.shared::<Threads>();
             threads.get(thread.branch.as_deref(), &thread.name)
@@ -186,6 +188,21 @@ impl Talk<'_> {
             Fidelity::Full if before.is_empty() => Fidelity::Truncate,
             fidelity => fidelity,
         };
+        let (system, message) = self.opening(fidelity, around, reports)?;
+        let mut messages = before;
+        messages.push(Message::user(message));
+        Ok(Happened::Began { system, messages })
+    }
+
+    /// What the model is told about itself, and the first message to it.
+    fn opening(
+        &self,
+        fidelity: Fidelity,
+        around: &Surroundings,
+        reports: bool,
+    ) -> Result<(String, String), BackendError> {
+        let stage = &self.stage;
+        let task = self.task(reports)?;
         let told = preamble(fidelity, around, stage.goal(), stage.run_id(), stage.context());
         let message = match told.is_empty() {
             true => task,
@@ -203,9 +220,27 @@ impl Talk<'_> {
             false => format!("{system}\n\n---\n\n{message}"),
         };
         stage.keep_prompt(&shown).map_err(unwritable)?;
-        let mut messages = before;
-        messages.push(Message::user(message));
-        Ok(Happened::Began { system, messages })
+        Ok((system, message))
+    }
+
+    /// Has the stage done by a program, which has a loop of its own.
+    pub(crate) async fn by_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
+        let stage = self.stage.clone();
+        let around = stage.surroundings().await;
+        // A program begins anew each time, so that it is told all that can be told in words.
+        let fidelity = match around.fidelity {
+            Fidelity::Full => Fidelity::SummaryHigh,
+            fidelity => fidelity,
+        };
+        let (system, prompt) = self.opening(fidelity, &around, false)?;
+        let resolved = self.resolved;
+        let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
+        let mut call = CliCall::new(stage, prompt);
+        call.system = system;
+        call.provider = text(&resolved.provider);
+        call.model = text(&resolved.model);
+        call.effort = effort(resolved);
+        program.answer(call).await
     }
 
     /// The task of the stage in words.
@@ -251,7 +286,7 @@ impl Talk<'_> {
         reportable: Option<&Reportable>,
     ) -> ModelRequest {
         let resolved = self.resolved;
-        let text = |chosen: &Option<orchestra_config::Chosen<String>>| {
+        let text = |chosen: &Option<Chosen<String>>| {
             chosen
                 .as_ref()
                 .map(|chosen| chosen.value.clone())
@@ -276,14 +311,7 @@ impl Talk<'_> {
             // What nothing bounds cannot be set aside.
             request.max_output_tokens.get_or_insert(DEFAULT_MAX_OUTPUT_TOKENS);
         }
-        request.reasoning_effort = resolved
-            .reasoning_effort
-            .as_ref()
-            .map(|effort| match effort.value {
-                orchestra_config::Effort::Low => ReasoningEffort::Low,
-                orchestra_config::Effort::Medium => ReasoningEffort::Medium,
-                orchestra_config::Effort::High => ReasoningEffort::High,
-            });
+        request.reasoning_effort = effort(resolved);
         request.temperature = resolved.temperature.as_ref().map(|temperature| temperature.value);
         request
     }
@@ -356,11 +384,12 @@ impl Talk<'_> {
     }
 
     /// Lets the person speak.
-    async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
+    async fn ask_person(&self, conversation: &Conversation, spoken: bool) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
+        let question = if spoken { question.spoken() } else { question };
         let Answer { reply, .. } = self.stage.ask(question).await?;
         match reply {
             Reply::Chosen(said) => Ok(said.join("\n")),
@@ -432,6 +461,16 @@ impl Talk<'_> {
 
 fn unwritable(error: StoreError) -> BackendError {
     BackendError::retryable("the stage's files cannot be written").caused_by(error)
+}
+
+/// How long the model of a stage may think.
+fn effort(resolved: &ResolvedStage) -> Option<ReasoningEffort> {
+    let effort = resolved.reasoning_effort.as_ref()?;
+    Some(match effort.value {
+        Effort::Low => ReasoningEffort::Low,
+        Effort::Medium => ReasoningEffort::Medium,
+        Effort::High => ReasoningEffort::High,
+    })
 }
 
 /// The values of a context by their keys.

@@ -167,7 +167,8 @@ async fn what_a_model_says_never_becomes_a_part_of_a_command() {
 #[tokio::test]
 async fn every_call_has_a_result_whatever_happens() {
     let folder = tempfile::tempdir().unwrap();
-    let cases: [(&'static str, fn() -> ToolFuture<'static>, &str); 4] = [
+    type Case = (&'static str, fn() -> ToolFuture<'static>, &'static str);
+    let cases: [Case; 4] = [
         (
             "fails",
             || Box::pin(async { Err(ToolError::new("no such luck")) }),

@@ -3,12 +3,11 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_agent::Agents;
-use orchestra_config::{Mode, Project, Resolution};
-use orchestra_engine::{Disk, EngineBuilder, StageText};
-use orchestra_graph::{Analysis, ChildReader as _, Pipeline, SharedPipeline};
-use serde_json::json;
+use orchestra_config::{BackendKind, Mode, Project, Resolution, ResolveOptions};
+use orchestra_engine::{CompiledConfiguration, Disk, EngineBuilder, StageText};
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault, SharedPipeline};
 
+use crate::Entry;
 use crate::args::Format;
 use crate::error::{CliError, Exit};
 use crate::pipelines::print_report;
@@ -22,56 +21,95 @@ const SECRET_ENDINGS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD"
 /// Shorter values of such variables may be words that stand everywhere.
 const SHORTEST_SECRET: usize = 16;
 
-/// The agents of a project.
+/// A project, and what runs its model stages.
 #[derive(Clone)]
 pub(crate) struct ProjectAgents {
-    agents: Agents,
-    path: Option<String>,
+    project: Arc<Project>,
+    reader: Reader,
+    user_folder: Option<String>,
+    #[cfg(feature = "agents")]
+    agents: orchestra_agent::Agents,
+}
+
+/// How the files of a project are read: from the disk, unless they are part of the program.
+#[derive(Clone, Copy)]
+enum Reader {
+    Disk,
+    Program(CompiledConfiguration),
+}
+
+impl ChildReader for Reader {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+        match self {
+            Reader::Disk => Disk.read(path, limit),
+            Reader::Program(configuration) => {
+                let mut files = configuration.files.iter();
+                let file = files.find(|(own, _)| *own == path);
+                file.map(|(_, text)| text.as_bytes().to_vec())
+                    .ok_or(ReadFault::Missing)
+            }
+        }
+    }
 }
 
 impl ProjectAgents {
-    /// The agents of the configuration that is asked for, else of the one that is found beside the pipeline or above it.
+    /// The agents of the configuration that is asked for, else of the one that the pipeline was compiled with, else of the
+    /// one that is found beside the pipeline or above it.
     pub(crate) fn find(
         asked: Option<&Path>,
         pipeline: &str,
+        entry: Option<&Entry>,
         terminal: &Terminal,
     ) -> Result<ProjectAgents, CliError> {
-        let path = match asked {
-            Some(path) => Some(slashed(path)),
-            None => beside(pipeline),
+        let (path, reader) = match (asked, entry.and_then(Entry::configuration)) {
+            (Some(path), _) => (Some(slashed(path)), Reader::Disk),
+            (None, Some(compiled)) => (Some(compiled.path.to_owned()), Reader::Program(compiled)),
+            (None, None) => (beside(pipeline), Reader::Disk),
         };
         let project = match &path {
-            Some(path) => Project::load(path, &Disk),
+            Some(path) => Project::load(path, &reader),
             None => Project::default(),
         };
         if project.report.has_errors() {
             print_report(terminal, &project.report, format(terminal));
             return Err(invalid(path.as_deref().unwrap_or(FILE)));
         }
-        let builder = Agents::builder(project).reader(|path: &str, limit: u64| Disk.read(path, limit));
-        let builder = match home() {
-            Some(home) => builder.user_folder(slashed(&home.join(".orchestra/prompts"))),
-            None => builder,
+        // What is compiled in does not depend on who runs it.
+        let home = match reader {
+            Reader::Disk => home(),
+            Reader::Program(_) => None,
         };
-        let agents = builder
-            .build()
-            .map_err(|error| CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Invalid))?;
-        Ok(ProjectAgents { agents, path })
+        let user_folder = home.map(|home| slashed(&home.join(".orchestra/prompts")));
+        Ok(ProjectAgents {
+            #[cfg(feature = "agents")]
+            agents: backend(&project, reader, user_folder.as_deref())?,
+            project: Arc::new(project),
+            reader,
+            user_folder,
+        })
+    }
+
+    fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
+        resolve(&ResolveOptions {
+            reader: Some(&self.reader),
+            user_folder: self.user_folder.clone(),
+            ..ResolveOptions::default()
+        })
     }
 
     /// What the model stages of a checked graph get, with the places of what is wrong in it.
     pub(crate) fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
-        self.agents.resolve_graph(analysis)
+        self.with_options(|options| self.project.resolve_graph(analysis, options))
     }
 
     /// What the model stages of a pipeline get.
-    pub(crate) fn resolve(&self, pipeline: &Pipeline) -> Arc<Resolution> {
-        self.agents.resolve(pipeline)
+    fn resolve(&self, pipeline: &Pipeline) -> Resolution {
+        self.with_options(|options| self.project.resolve(pipeline, options))
     }
 
     /// The configuration's file.
     pub(crate) fn path(&self) -> Option<&str> {
-        self.path.as_deref()
+        self.project.path.as_deref()
     }
 
     /// Refuses a pipeline whose model stages cannot run, its children included, and says how to mend it.
@@ -100,7 +138,7 @@ impl ProjectAgents {
         });
         if let Some(stage) = modelless {
             let message = format!("stage `{}` asks a model, and none is configured", stage.node);
-            let help = match &self.path {
+            let help = match self.path() {
                 Some(path) => {
                     format!("name a provider with models in `{path}`, or simulate with `--simulate`")
                 }
@@ -113,18 +151,43 @@ impl ProjectAgents {
                 .exit(Exit::Credentials)
                 .help(help));
         }
-        if let Some(error) = self.agents.missing_keys(pipeline).first() {
-            let fault = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
-            return Err(fault.help("set it, or simulate with `--simulate`"));
+        let asks = resolution
+            .stages
+            .iter()
+            .any(|stage| stage.backend_kind != BackendKind::Simulation);
+        if asks { self.can_ask(pipeline) } else { Ok(()) }
+    }
+
+    #[cfg(feature = "agents")]
+    fn can_ask(&self, pipeline: &Pipeline) -> Result<(), CliError> {
+        match self.agents.missing_keys(pipeline).first() {
+            None => Ok(()),
+            Some(error) => {
+                let fault = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
+                Err(fault.help("set it, or simulate with `--simulate`"))
+            }
         }
-        Ok(())
+    }
+
+    #[cfg(not(feature = "agents"))]
+    fn can_ask(&self, _: &Pipeline) -> Result<(), CliError> {
+        let message = "this program is built without what asks models";
+        let fault = CliError::usage("no_backend", message).exit(Exit::Credentials);
+        Err(fault.help("build it with the feature `agents` of `orchestra`, or simulate with `--simulate`"))
     }
 
     /// Gives the engine its backend.
+    #[cfg(feature = "agents")]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
         builder
             .backend(self.agents.clone())
             .secrets(self.agents.secrets())
+    }
+
+    /// Gives the engine its backend: there is none.
+    #[cfg(not(feature = "agents"))]
+    pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
     }
 
     /// Shows what models write to a person who talks with them.
@@ -155,6 +218,21 @@ impl ProjectAgents {
             .filter(|stage| stage.mode.value == Mode::Interactive);
         talking.map(|stage| stage.node.clone()).collect()
     }
+}
+
+#[cfg(feature = "agents")]
+fn backend(
+    project: &Project,
+    reader: Reader,
+    user_folder: Option<&str>,
+) -> Result<orchestra_agent::Agents, CliError> {
+    let mut builder = orchestra_agent::Agents::builder(project.clone()).reader(reader);
+    if let Some(folder) = user_folder {
+        builder = builder.user_folder(folder);
+    }
+    builder
+        .build()
+        .map_err(|error| CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Invalid))
 }
 
 /// Tells what is wrong with what stages get; whether that keeps the pipeline from running.
@@ -220,6 +298,6 @@ fn slashed(path: &Path) -> String {
 /// What a stage gets, as an object of `compile --json`.
 pub(crate) fn object(resolution: &Resolution, node: &str) -> serde_json::Value {
     resolution.stage(node).map_or(serde_json::Value::Null, |stage| {
-        serde_json::to_value(stage).unwrap_or_else(|_| json!(null))
+        serde_json::to_value(stage).unwrap_or_default()
     })
 }

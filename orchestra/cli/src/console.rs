@@ -77,7 +77,7 @@ impl Console {
         }
         if question.is_chat() {
             // What the model said stands above already, where it was shown while it came.
-            if self.terminal.json || self.terminal.quiet {
+            if self.terminal.json || self.terminal.quiet || !question.is_spoken() {
                 text.push_str(&indented(&question.text));
                 text.push_str("\n    ");
             }

@@ -31,6 +31,7 @@ mod pipeline;
 mod reader;
 mod report;
 mod table;
+mod tool;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -67,6 +68,11 @@ pub fn expand_attributes(item: TokenStream) -> TokenStream {
 /// Expands `#[derive(Outcome)]`.
 pub fn expand_outcome(item: TokenStream) -> TokenStream {
     guarded(|| outcome::derive(item))
+}
+
+/// Expands `#[tool(..)]` on a function.
+pub fn expand_tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    guarded(|| tool::function(arguments, item))
 }
 
 /// Runs an expansion; a panic in it becomes an error that names it a bug, because none may leave a macro.

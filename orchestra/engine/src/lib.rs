@@ -51,7 +51,7 @@ mod take_up;
 mod tell;
 
 pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
-pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
+pub use binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
 #[doc(hidden)]
 pub use blocking::blocking;
 pub use builtin::backend::{

@@ -12,7 +12,13 @@ use crate::tool::ToolError;
 const SHOWN: usize = 60;
 
 /// The parameters of a tool, one after the other; by this `#[orchestra::tool]` makes its schema.
-#[doc(hidden)]
+///
+/// ```
+/// use orchestra_agent::support::Parameters;
+/// let parameters = Parameters::default().add::<Option<u8>>("limit", "How many.").schema();
+/// assert_eq!(parameters["properties"]["limit"]["description"], "How many.");
+/// assert_eq!(parameters["required"], serde_json::json!([]));
+/// ```
 pub struct Parameters {
     generator: SchemaGenerator,
     properties: Map<String, Value>,
@@ -90,8 +96,10 @@ pub(crate) fn read<T: DeserializeOwned>(
 }
 
 /// One argument of a checked call.
-#[doc(hidden)]
-pub fn take<T: DeserializeOwned>(arguments: &mut Map<String, Value>, name: &str) -> Result<T, ToolError> {
+pub(crate) fn take<T: DeserializeOwned>(
+    arguments: &mut Map<String, Value>,
+    name: &str,
+) -> Result<T, ToolError> {
     let value = arguments.remove(name).unwrap_or_default();
     serde_json::from_value(value)
         .map_err(|error| ToolError::new(format!("wrong arguments: `{name}` cannot be used: {error}")))
@@ -100,8 +108,7 @@ pub fn take<T: DeserializeOwned>(arguments: &mut Map<String, Value>, name: &str)
 /// Compares arguments with a schema of one object: its names, what is missing, and the plain types of values.
 ///
 /// What lies deeper is left to who reads the values.
-#[doc(hidden)]
-pub fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+pub(crate) fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<(), ToolError> {
     let none = Map::new();
     let properties = schema
         .get("properties")

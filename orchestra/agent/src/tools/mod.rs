@@ -35,7 +35,7 @@ pub use command::{CommandTool, CommandToolError};
 pub use runner::ToolRunner;
 pub use select::{SelectError, SelectedTools, select};
 pub(crate) use shell::in_context;
-pub(crate) use text::clipped;
+pub(crate) use text::{clipped, line_start};
 
 use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
 

@@ -21,7 +21,12 @@ pub(crate) fn compile(
     let Some(pipeline) = loaded.pipeline() else {
         return Ok(Exit::Invalid);
     };
-    let agents = ProjectAgents::find(args.config.as_deref(), &pipeline.file, terminal)?;
+    let agents = ProjectAgents::find(
+        args.config.as_deref(),
+        &pipeline.file,
+        pipelines.entry(&args.file),
+        terminal,
+    )?;
     let analysis = Analysis::new(&loaded.graph, &loaded.source);
     let resolution = agents.resolve_graph(&analysis);
     let invalid = print_resolution(&resolution, terminal);

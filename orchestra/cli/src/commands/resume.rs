@@ -68,7 +68,14 @@ fn go_on(
     };
     let script = script(&run)?;
     let simulated = script.is_some();
-    let agents = agents(args.config.as_deref(), &begun_with.pipeline, simulated, terminal)?;
+    let config = args.config.as_deref();
+    let agents = agents(
+        config,
+        &begun_with.pipeline,
+        begun_with.entry,
+        simulated,
+        terminal,
+    )?;
     Going {
         pipeline: begun_with.pipeline,
         entry: begun_with.entry,

@@ -9,6 +9,7 @@ use orchestra_testkit::{check_script, read_script_file};
 use serde_json::{Value, json};
 
 use super::count;
+use crate::Entry;
 use crate::agents::ProjectAgents;
 use crate::args::{Format, LimitOptions, RunArgs, Survives};
 use crate::entry::{Begin, Limits, StartOptions};
@@ -35,7 +36,13 @@ pub(crate) fn run(
         return Ok(Exit::Invalid);
     };
     let script = script(args, simulate, &pipeline)?;
-    let agents = agents(args.config.as_deref(), &pipeline, script.is_some(), terminal)?;
+    let agents = agents(
+        args.config.as_deref(),
+        &pipeline,
+        pipelines.entry(file),
+        script.is_some(),
+        terminal,
+    )?;
     let options = StartOptions {
         params: args
             .set
@@ -68,13 +75,14 @@ pub(crate) fn run(
 pub(super) fn agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
+    entry: Option<&Entry>,
     simulated: bool,
     terminal: &Terminal,
 ) -> Result<Option<ProjectAgents>, CliError> {
     if simulated {
         return Ok(None);
     }
-    let agents = ProjectAgents::find(config, &pipeline.file, terminal)?;
+    let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
     agents.check(pipeline, terminal)?;
     Ok(Some(agents))
 }
