@@ -1,6 +1,7 @@
 //! Agents: the backends that run model stages, with the models, tools and conversations behind them.
 
 mod cli_backend;
+mod definition;
 mod hooks;
 mod model;
 #[doc(hidden)]
@@ -9,6 +10,7 @@ mod tool;
 mod tools;
 
 pub use cli_backend::{CliBackend, CliCall, CliInput, CliOutput, CliPointers, CliSettings};
+pub use definition::{AgentDefinition, AgentPrompt, AgentPromptError};
 pub use hooks::ToolHooks;
 pub use model::{
     Arguments, Message, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText,
