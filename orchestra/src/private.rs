@@ -12,9 +12,9 @@ use orchestra_graph::condition::{Expression, Pattern, parse_condition};
 use serde_json::Value;
 
 pub use orchestra_engine::{
-    AttributeError, AttributeNeed, Binding, Bound, Builtin, Compiled, FieldSpec, FieldType, FromStage,
-    HandlerSet, IntoOutcome, KindSpec, Kinds, Needs, NodeNeed, Outcome, Place, Registry, StageContext,
-    Status, WordNeed, Words, blocking, verify,
+    AttributeError, AttributeNeed, Binding, Bound, Builtin, Compiled, CompiledConfiguration, FieldSpec,
+    FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, Needs, NodeNeed, Outcome, Place,
+    Registry, StageContext, Status, WordNeed, Words, blocking, verify,
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;

@@ -315,6 +315,7 @@ impl CliBackend {
             .variable("ORCHESTRA_STATUS_FILE", folder.join("status.json"))
             .timeout(settings.timeout)
             .capture_limit(OUTPUT)
+            .redact(stage.redactor().cloned())
             .cancel(stage.cancellation());
         command = match settings.input {
             CliInput::Stdin => command.input(prompt),

@@ -243,6 +243,11 @@ impl ToolRegistry {
         self.tools.get(&canonical).ok_or_else(near)
     }
 
+    /// The tools, in the order of their names.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.values()
+    }
+
     /// The names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)

@@ -132,6 +132,9 @@ pub(crate) struct CompileArgs {
     /// The pipeline
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+    /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) lints: Lints,
 }
@@ -152,6 +155,9 @@ pub(crate) struct RunArgs {
     /// Set a context value: JSON where it parses, else text
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
     /// Exactly this folder for the run
@@ -247,6 +253,9 @@ pub(crate) struct GoingOn {
     /// Go on although the pipeline was changed, if the places where the run stands are still there
     #[arg(long)]
     pub(crate) accept_changes: bool,
+    /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) answers: AnswerOptions,
     #[command(flatten)]

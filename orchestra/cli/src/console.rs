@@ -75,6 +75,16 @@ impl Console {
         if !question.node.is_empty() {
             text.push_str(&format!("{}: ", question.node));
         }
+        if question.is_chat() {
+            // What the model said stands above already, where it was shown while it came.
+            if self.terminal.json || self.terminal.quiet || !question.is_spoken() {
+                text.push_str(&indented(&question.text));
+                text.push_str("\n    ");
+            }
+            let hint = "answer, or end it with /done, /approve or /reject REASON";
+            text.push_str(&format!("{}\n", self.terminal.paint(Paint::Dim, hint)));
+            return text;
+        }
         text.push_str(&self.terminal.paint(Paint::Bold, &indented(&question.text)));
         text.push('\n');
         for (key, value) in &question.metadata {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Binding, Budget, Engine, HandlerSet, ReplayBuilder, ResumeBuilder, RunHandle, SharedPipeline,
-    StartBuilder, StartError, Supplies,
+    Binding, Budget, CompiledConfiguration, Engine, HandlerSet, ReplayBuilder, ResumeBuilder, RunHandle,
+    SharedPipeline, StartBuilder, StartError, Supplies,
 };
 use orchestra_graph::{Pipeline, ShapeFallback, Transform};
 use serde_json::Value;
@@ -88,6 +88,7 @@ type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture>;
 pub struct Entry {
     name: String,
     pipeline: &'static Pipeline,
+    configuration: Option<CompiledConfiguration>,
     begin: BeginRun,
 }
 
@@ -99,7 +100,7 @@ impl Entry {
         H: HandlerSet,
         S: Supplies<H>,
     {
-        let pipeline = binding.pipeline();
+        let (pipeline, configuration) = (binding.pipeline(), binding.configuration());
         let begin: BeginRun = Box::new(move |engine, begin| {
             let (binding, handlers) = (binding.clone(), handlers());
             match begin {
@@ -124,6 +125,7 @@ impl Entry {
         Entry {
             name: name.to_owned(),
             pipeline,
+            configuration,
             begin,
         }
     }
@@ -145,6 +147,11 @@ impl Entry {
     /// The pipeline.
     pub fn pipeline(&self) -> &'static Pipeline {
         self.pipeline
+    }
+
+    /// The project configuration that the pipeline was checked with.
+    pub(crate) fn configuration(&self) -> Option<CompiledConfiguration> {
+        self.configuration
     }
 
     pub(crate) async fn begin(&self, engine: &Engine, begin: Begin) -> Result<RunHandle, StartError> {

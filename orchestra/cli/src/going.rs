@@ -11,6 +11,7 @@ use orchestra_engine::{
 use orchestra_testkit::Coverage;
 
 use crate::Entry;
+use crate::agents::{ProjectAgents, secrets_of_environment};
 use crate::answers::{Answers, given};
 use crate::args::AnswerOptions;
 use crate::console::Console;
@@ -34,6 +35,8 @@ pub(crate) struct Going<'g> {
     pub(crate) begin: Begin,
     /// What stages do in a simulation; `None` where they are run.
     pub(crate) script: Option<Script>,
+    /// What runs model stages; `None` in a simulation.
+    pub(crate) agents: Option<ProjectAgents>,
     pub(crate) answers: &'g AnswerOptions,
     pub(crate) durability: Durability,
     pub(crate) runs: &'g Runs,
@@ -59,8 +62,12 @@ impl Going<'_> {
 
     fn engine(&self, shown: &Arc<Shown>, ear: Ear) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
+        let talking = self
+            .agents
+            .as_ref()
+            .map_or_else(Vec::new, |agents| agents.talking(&self.pipeline));
         let answers = Answers {
-            given: given(&self.answers.answer, &self.pipeline)?,
+            given: given(&self.answers.answer, &self.pipeline, &talking)?,
             approve: self.answers.auto_approve,
             console: Console::new(terminal, shown.clone()),
         };
@@ -73,12 +80,19 @@ impl Going<'_> {
             }
         };
         let mut builder = Engine::builder()
+            .secrets(secrets_of_environment())
             .runs_dir(self.runs.dir())
             .durability(self.durability)
             .interviewer(answers)
             .on_event(show);
         if let Some(script) = &self.script {
             builder = builder.simulate(script.clone());
+        }
+        if let Some(agents) = &self.agents {
+            builder = agents.equip(builder);
+            if !terminal.json && !terminal.quiet {
+                builder = agents.show(builder, &self.pipeline, shown);
+            }
         }
         builder
             .build()

@@ -2,6 +2,7 @@
 //!
 //! `orchestra::main!(review, release)` gives a program the whole command line; this crate is what it calls.
 
+mod agents;
 mod answers;
 mod args;
 mod commands;

@@ -73,8 +73,10 @@ pub(crate) struct Progress {
     run: Option<RunId>,
     /// What stands before the stages of the child that is told about now.
     inside: String,
-    /// Whether the cursor stands behind a prompt.
+    /// Whether the cursor stands behind a prompt, or behind what a model says.
     begun: bool,
+    /// The stage whose model spoke last.
+    speaking: Option<String>,
     /// The lines that wait for the answer to a question; `None` where none is open.
     held: Option<Vec<String>>,
 }
@@ -90,6 +92,7 @@ impl Progress {
             run: None,
             inside: String::new(),
             begun: false,
+            speaking: None,
             held: None,
         }
     }
@@ -97,6 +100,8 @@ impl Progress {
     /// Keeps everything back while a person reads and types.
     fn hold(&mut self) {
         self.clear();
+        self.end_line();
+        self.speaking = None;
         self.held = Some(Vec::new()).filter(|_| self.live);
     }
 
@@ -349,6 +354,29 @@ impl Progress {
         }
     }
 
+    /// Shows a piece of what a model says to the person who talks with it.
+    pub(crate) fn spoken(&mut self, node: &str, piece: &str) {
+        if self.held.is_some() {
+            return;
+        }
+        self.clear();
+        if self.speaking.as_deref() != Some(node) || !self.begun {
+            self.end_line();
+            let name = self.terminal.paint(Paint::Bold, &format!("    {node}: "));
+            self.terminal.write(&name);
+            self.speaking = Some(node.to_owned());
+        }
+        // Nothing in it moves the cursor, and further lines stand under the first.
+        let shown = |c: char| match c {
+            '\n' => "\n    ".to_owned(),
+            c if c.is_control() => " ".to_owned(),
+            c => c.to_string(),
+        };
+        let text: String = piece.chars().map(shown).collect();
+        self.terminal.write(&text);
+        self.begun = true;
+    }
+
     /// Shows a line at once, whatever else is on the screen.
     pub(crate) fn interject(&mut self, text: &str) {
         self.clear();
@@ -364,7 +392,7 @@ impl Progress {
 
     /// Renews the live line; called at least once a second.
     pub(crate) fn tick(&mut self) {
-        if !self.live || self.held.is_some() || self.running.is_empty() {
+        if !self.live || self.held.is_some() || self.begun || self.running.is_empty() {
             return;
         }
         let stages = self.running.iter().map(|running| {

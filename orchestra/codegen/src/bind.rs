@@ -90,6 +90,12 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
             fn pipeline(&self) -> &'static #krate::__private::Pipeline {
                 &#module::PIPELINE
             }
+
+            fn configuration(
+                &self,
+            ) -> ::core::option::Option<#krate::__private::CompiledConfiguration> {
+                #module::PIPELINE.configuration()
+            }
         }
 
         #verify

@@ -30,7 +30,11 @@ pub(crate) fn write(module: &Module<'_>) -> String {
     code.doc("The text of the pipeline.");
     code.push("pub const SOURCE:&str=").push(&module.source).push(";");
     code.doc("The pipeline as constant data, in the form that the engine runs.");
-    code.push("pub static PIPELINE:__orchestra::Compiled<Mark>=__orchestra::Compiled::new(&__table::TABLE);");
+    code.push("pub static PIPELINE:__orchestra::Compiled<Mark>=__orchestra::Compiled::new(&__table::TABLE)");
+    if !module.config.is_empty() {
+        code.push(".configured(CONFIG.configuration(),CONFIG.files())");
+    }
+    code.push(";");
     code.doc("Tells the engine which handlers the pipeline is bound to.");
     code.push("pub enum Mark{}");
     code.doc("The edges, with their conditions.");

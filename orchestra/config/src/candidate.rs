@@ -40,7 +40,7 @@ impl Doer<'_> {
     }
 }
 
-pub(crate) fn of_pipeline<T: Clone>(value: Option<&Located<T>>, reason: Reason) -> Option<Candidate<T>> {
+pub(crate) fn of_configuration<T: Clone>(value: Option<&Located<T>>, reason: Reason) -> Option<Candidate<T>> {
     value.map(|value| Candidate {
         value: value.value.clone(),
         reason,

@@ -18,6 +18,9 @@ const CODES: Codes = Codes {
     value: "config_value",
 };
 
+/// The most faults that are told of one file.
+const MAX_FAULTS: usize = 100;
+
 impl Configuration {
     /// Reads `orchestra.yaml`: what was understood of it, and everything that is wrong with it.
     ///
@@ -42,7 +45,13 @@ impl Configuration {
             }
         };
         check(&configuration, &mut faults);
-        (configuration, Report::new(source, faults.list))
+        let mut report = Report::new(source, faults.list);
+        let more = report.diagnostics.len().saturating_sub(MAX_FAULTS);
+        report.diagnostics.truncate(MAX_FAULTS);
+        if let Some(last) = report.diagnostics.last_mut().filter(|_| more > 0) {
+            last.notes.push(format!("{more} more faults follow"));
+        }
+        (configuration, report)
     }
 }
 
@@ -369,4 +378,40 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name
             .chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn no_name_leads_out_of_a_folder() {
+        let long = "a".repeat(129);
+        for name in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "../a",
+            "a/../b",
+            "/etc/passwd",
+            "a/b",
+            "a\\b",
+            "C:\\a",
+            "a\0",
+            "a b",
+            "a\n",
+            "-a",
+            "a:b",
+            "%2e%2e",
+            "\u{202e}a",
+            "a\u{200b}b",
+            &long,
+        ] {
+            assert!(!is_name(name), "{name:?}");
+        }
+        for name in ["a", "review-pr", "v1.2_b", "prüfer", "0"] {
+            assert!(is_name(name), "{name:?}");
+        }
+    }
 }

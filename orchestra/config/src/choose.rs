@@ -1,10 +1,10 @@
 //! How each value of a stage is chosen: node, stylesheet, agent, graph, pipeline, project, provider, in this order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
 
-use crate::candidate::{Candidate, Doer, Place, of_attribute, of_pipeline, of_word};
+use crate::candidate::{Candidate, Doer, Place, of_attribute, of_configuration, of_word};
 use crate::check::{unknown_backend, unknown_provider};
 use crate::decode::suggestion;
 use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
@@ -30,6 +30,8 @@ pub(crate) struct Resolver<'r> {
     pub(crate) library: &'r Library<'r>,
     pub(crate) reports: &'r mut Reports,
     pub(crate) unknown_tools: Vec<UnknownTool>,
+    /// The files of the tasks that were checked.
+    pub(crate) checked: BTreeSet<String>,
 }
 
 impl<'r> Resolver<'r> {
@@ -75,14 +77,14 @@ impl<'r> Resolver<'r> {
             .or_else(|| doer.said(&doer.agent.reasoning_effort))
             .or_else(|| of_word(of_graph("reasoning_effort"), Effort::of))
             .or_else(|| {
-                of_pipeline(
+                of_configuration(
                     own.and_then(|own| own.reasoning_effort.as_ref()),
                     Reason::Pipeline,
                 )
             });
         let mode = of_word(of_node("agent.mode"), Mode::of)
             .or_else(|| doer.said(&doer.agent.mode))
-            .or_else(|| of_pipeline(own.and_then(|own| own.mode.as_ref()), Reason::Pipeline))
+            .or_else(|| of_configuration(own.and_then(|own| own.mode.as_ref()), Reason::Pipeline))
             .unwrap_or(Candidate {
                 value: Mode::Autonomous,
                 reason: Reason::Default,
@@ -90,13 +92,13 @@ impl<'r> Resolver<'r> {
             });
         let max_tokens = doer
             .said(&doer.agent.max_tokens)
-            .or_else(|| of_pipeline(own.and_then(|own| own.max_tokens.as_ref()), Reason::Pipeline))
-            .or_else(|| of_pipeline(settings.and_then(|own| own.max_tokens.as_ref()), Reason::Provider));
-        let turns = configuration.backends.get(&backend.value);
+            .or_else(|| of_configuration(own.and_then(|own| own.max_tokens.as_ref()), Reason::Pipeline))
+            .or_else(|| of_configuration(settings.and_then(|own| own.max_tokens.as_ref()), Reason::Provider));
+        let definition = configuration.backends.get(&backend.value);
         let max_turns = doer
             .said(&doer.agent.max_turns)
-            .or_else(|| of_pipeline(own.and_then(|own| own.max_turns.as_ref()), Reason::Pipeline))
-            .or_else(|| of_pipeline(turns.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
+            .or_else(|| of_configuration(own.and_then(|own| own.max_turns.as_ref()), Reason::Pipeline))
+            .or_else(|| of_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
         let temperature = doer.said(&doer.agent.temperature);
         self.check_mode(node, &mode, &backend, kind);
         let tools = self.tools(node, &doer, &backend, kind);
@@ -193,8 +195,8 @@ impl<'r> Resolver<'r> {
         let chosen = of_attribute(self.stages.of_node(node, "backend"))
             .or_else(|| doer.said(&doer.agent.backend))
             .or_else(|| of_attribute(self.stages.of_graph("backend")))
-            .or_else(|| of_pipeline(own.and_then(|own| own.backend.as_ref()), Reason::Pipeline))
-            .or_else(|| of_pipeline(configuration.backend.as_ref(), Reason::Project))
+            .or_else(|| of_configuration(own.and_then(|own| own.backend.as_ref()), Reason::Pipeline))
+            .or_else(|| of_configuration(configuration.backend.as_ref(), Reason::Project))
             .unwrap_or(Candidate {
                 value: BackendKind::Agent.word().to_owned(),
                 reason: Reason::Default,
@@ -231,8 +233,8 @@ impl<'r> Resolver<'r> {
         let chosen = of_attribute(self.stages.of_node(node, "llm_provider"))
             .or_else(|| doer.said(&doer.agent.provider))
             .or_else(|| of_attribute(self.stages.of_graph("llm_provider")))
-            .or_else(|| of_pipeline(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline))
-            .or_else(|| of_pipeline(providers.default.as_ref(), Reason::Project))
+            .or_else(|| of_configuration(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline))
+            .or_else(|| of_configuration(providers.default.as_ref(), Reason::Project))
             .or_else(only);
         match &chosen {
             Some(chosen) => {
@@ -278,9 +280,9 @@ impl<'r> Resolver<'r> {
         let chosen = of_attribute(self.stages.of_node(node, "llm_model"))
             .or_else(|| doer.said(&doer.agent.model))
             .or_else(|| of_attribute(self.stages.of_graph("llm_model")))
-            .or_else(|| of_pipeline(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
+            .or_else(|| of_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
             .or_else(|| {
-                of_pipeline(
+                of_configuration(
                     settings.and_then(|own| own.default_model.as_ref()),
                     Reason::Provider,
                 )
@@ -529,7 +531,12 @@ impl<'r> Resolver<'r> {
                 return None;
             }
         };
-        for fault in check(&layer.text, variables) {
+        // Every stage of a pipeline has the same variables.
+        let faults = match self.checked.insert(layer.path.clone()) {
+            true => check(&layer.text, variables),
+            false => Vec::new(),
+        };
+        for fault in faults {
             let span = layer.span(fault.range);
             let told = Diagnostic::error(fault.code, fault.message, span).help(fault.help);
             let told = told.note(format!("the stage `{}` uses this task", self.stages.id(node)));

@@ -147,18 +147,24 @@ impl Layer {
         Span::new(start, start.saturating_add(length))
     }
 
-    /// Where in the file each line of the text begins. A text that is folded or escaped is only found as a whole.
+    /// Where in the file each line of the text begins. Of a text that is folded or escaped, what follows the first line
+    /// that is not found as it is has the place of the last one that was.
     fn lines(&self) -> Vec<u32> {
-        let whole = self.text.span.start;
-        let mut at = whole as usize;
         let file = self.source.text();
-        let mut last = whole;
+        let mut at = self.text.span.start as usize;
+        let mut last = self.text.span.start;
+        let mut lost = false;
         let mut lines = Vec::new();
         for line in self.text.split('\n') {
-            let rest = file.get(at..).unwrap_or_default();
-            if let Some(found) = rest.find(line).filter(|_| !line.trim().is_empty()) {
-                last = u32::try_from(at + found).unwrap_or(u32::MAX);
-                at += found + line.len();
+            if !lost && !line.trim().is_empty() {
+                let rest = file.get(at..).unwrap_or_default();
+                match rest.find(line) {
+                    Some(found) => {
+                        last = u32::try_from(at + found).unwrap_or(u32::MAX);
+                        at += found + line.len();
+                    }
+                    None => lost = true,
+                }
             }
             lines.push(last);
         }

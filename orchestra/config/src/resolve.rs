@@ -1,6 +1,6 @@
 //! A project: its configuration, and what pipelines get of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Analysis, ChildReader, Diagnostic, Pipeline, ReadFault, Report, Source, Span};
 
@@ -11,7 +11,7 @@ use crate::names::tool_name;
 use crate::reports::Reports;
 use crate::resolved::Resolution;
 use crate::settings::{Agent, Configuration};
-use crate::stage::Stages;
+use crate::stage::{Stages, Table};
 use crate::tree::MAX_BYTES;
 
 /// A configuration with its place.
@@ -113,7 +113,7 @@ impl Project {
     /// What the model stages of a pipeline get when it runs; the same as for the [graph](Project::resolve_graph) that it
     /// was made of, except that a value of a stylesheet counts as the node's.
     pub fn resolve(&self, pipeline: &Pipeline, options: &ResolveOptions<'_>) -> Resolution {
-        self.resolved(pipeline, options)
+        self.resolved(&Table::new(pipeline), options)
     }
 
     fn resolved(&self, stages: &dyn Stages, options: &ResolveOptions<'_>) -> Resolution {
@@ -147,6 +147,7 @@ impl Project {
             library: &library,
             reports: &mut reports,
             unknown_tools: Vec::new(),
+            checked: BTreeSet::new(),
         };
         let resolved = resolver.run();
         let unknown_tools = std::mem::take(&mut resolver.unknown_tools);

@@ -24,31 +24,145 @@ pub(crate) struct Name {
     pub(crate) range: Range<usize>,
 }
 
+// The template engine goes down once for each of these, so that a template without bounds would be the end of its stack.
+
+/// How many words and marks one tag may have.
+const MAX_TOKENS: usize = 400;
+/// How often a template may say `elif`.
+const MAX_ELIFS: usize = 100;
+/// How deep brackets may nest, and blocks.
+const MAX_NESTING: usize = 32;
+
 /// All names of a template, in its order.
 pub(crate) fn names(template: &str) -> Vec<Name> {
     let mut names = Vec::new();
-    let mut at = 0;
-    while let Some(open) = template.get(at..).and_then(|rest| rest.find('{')) {
-        let start = at + open;
-        let rest = template.get(start..).unwrap_or_default();
-        at = if rest.starts_with("{#") {
-            rest.find("#}").map_or(template.len(), |end| start + end + 2)
-        } else if rest.starts_with("{{") || rest.starts_with("{%") {
-            let closing = if rest.starts_with("{{") { "}}" } else { "%}" };
-            let (tokens, end) = tokens(template, start + 2, closing);
-            let raw = tokens.len() == 1 && tokens.first().is_some_and(|token| token.is_word("raw"));
-            if !raw {
-                names.extend(names_of(&tokens, closing == "%}"));
-            }
-            match raw {
-                true => behind_raw(template, end),
-                false => end,
-            }
-        } else {
-            start + 1
-        };
+    for tag in Tags::of(template) {
+        // What is said behind `raw` is text.
+        if !tag.is("raw") {
+            names.extend(names_of(&tag.tokens, tag.statement));
+        }
     }
     names
+}
+
+/// The tag with which a template grows beyond what the template engine can take, and why.
+pub(crate) fn excess(template: &str) -> Option<(Range<usize>, String)> {
+    let (mut elifs, mut blocks) = (0usize, 0usize);
+    for tag in Tags::of(template) {
+        elifs += usize::from(tag.is("elif"));
+        blocks = match tag.block() {
+            Some(true) => blocks + 1,
+            Some(false) => blocks.saturating_sub(1),
+            None => blocks,
+        };
+        let message = if tag.tokens.len() > MAX_TOKENS {
+            format!("this has more than {MAX_TOKENS} words and signs")
+        } else if elifs > MAX_ELIFS {
+            format!("this template has more than {MAX_ELIFS} times `elif`")
+        } else if blocks > MAX_NESTING {
+            format!("blocks nest deeper than {MAX_NESTING}")
+        } else if tag.brackets() > MAX_NESTING {
+            format!("brackets nest deeper than {MAX_NESTING}")
+        } else {
+            continue;
+        };
+        return Some((tag.start..tag.start + 2, message));
+    }
+    None
+}
+
+/// A tag: an expression or a statement.
+struct Tag {
+    start: usize,
+    statement: bool,
+    tokens: Vec<Token>,
+}
+
+impl Tag {
+    /// Whether it is a statement of that name.
+    fn is(&self, word: &str) -> bool {
+        self.statement && self.tokens.first().is_some_and(|token| token.is_word(word))
+    }
+
+    /// Whether it opens a block or closes one; `None` where it does neither.
+    fn block(&self) -> Option<bool> {
+        let Some(Kind::Word(word)) = self
+            .tokens
+            .first()
+            .map(|token| &token.kind)
+            .filter(|_| self.statement)
+        else {
+            return None;
+        };
+        match word.as_str() {
+            "if" | "for" | "with" | "filter" | "autoescape" => Some(true),
+            "set" => self
+                .tokens
+                .iter()
+                .all(|token| !token.is_mark('='))
+                .then_some(true),
+            _ => word.starts_with("end").then_some(false),
+        }
+    }
+
+    /// How deep its brackets nest.
+    fn brackets(&self) -> usize {
+        let (mut open, mut most) = (0usize, 0usize);
+        for token in &self.tokens {
+            match token.kind {
+                Kind::Mark('(' | '[' | '{') => open += 1,
+                Kind::Mark(')' | ']' | '}') => open = open.saturating_sub(1),
+                _ => {}
+            }
+            most = most.max(open);
+        }
+        most
+    }
+}
+
+/// The tags of a template, one after the other.
+struct Tags<'t> {
+    template: &'t str,
+    at: usize,
+}
+
+impl<'t> Tags<'t> {
+    fn of(template: &'t str) -> Tags<'t> {
+        Tags { template, at: 0 }
+    }
+}
+
+impl Iterator for Tags<'_> {
+    type Item = Tag;
+
+    fn next(&mut self) -> Option<Tag> {
+        let template = self.template;
+        loop {
+            let start = self.at + template.get(self.at..)?.find('{')?;
+            let rest = template.get(start..)?;
+            if rest.starts_with("{#") {
+                self.at = rest.find("#}").map_or(template.len(), |end| start + end + 2);
+                continue;
+            }
+            let statement = rest.starts_with("{%");
+            if !statement && !rest.starts_with("{{") {
+                self.at = start + 1;
+                continue;
+            }
+            let (tokens, end) = tokens(template, start + 2, if statement { "%}" } else { "}}" });
+            let tag = Tag {
+                start,
+                statement,
+                tokens,
+            };
+            self.at = if tag.is("raw") && tag.tokens.len() == 1 {
+                behind_raw(template, end)
+            } else {
+                end
+            };
+            return Some(tag);
+        }
+    }
 }
 
 /// Where a block that is taken as it is ends.
@@ -72,6 +186,7 @@ fn behind_raw(template: &str, start: usize) -> usize {
 enum Kind {
     Word(String),
     Text(String),
+    Number,
     Mark(char),
 }
 
@@ -95,8 +210,10 @@ impl Token {
 fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
     let mut tokens = Vec::new();
     let mut at = start;
+    // Within brackets nothing closes a tag.
+    let mut open = 0i64;
     while let Some(rest) = template.get(at..).filter(|rest| !rest.is_empty()) {
-        if rest.starts_with(closing) {
+        if open == 0 && rest.starts_with(closing) {
             return (tokens, at + closing.len());
         }
         let Some(first) = rest.chars().next() else {
@@ -107,13 +224,16 @@ fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
             rest.find(|c| !word(c)).unwrap_or(rest.len())
         } else if first.is_ascii_digit() {
             let number = |c: char| c == '_' || c.is_ascii_alphanumeric();
-            let whole = rest.find(|c| !number(c)).unwrap_or(rest.len());
-            at += whole;
-            continue;
+            rest.find(|c| !number(c)).unwrap_or(rest.len())
         } else if first == '"' || first == '\'' {
             quoted(rest, first)
         } else {
             first.len_utf8()
+        };
+        open += match first {
+            '(' | '[' | '{' => 1,
+            ')' | ']' | '}' => -1,
+            _ => 0,
         };
         let range = at..at + length;
         let text = rest.get(..length).unwrap_or_default();
@@ -121,8 +241,9 @@ fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
         let kind = match first {
             '"' | '\'' => Kind::Text(text.trim_matches(first).to_owned()),
             _ if first == '_' || first.is_alphabetic() => Kind::Word(text.to_owned()),
-            // Marks at the edges of a tag only say what becomes of blanks around it.
-            '-' | '+' if tokens.is_empty() => continue,
+            _ if first.is_ascii_digit() => Kind::Number,
+            // A mark at the edge of a tag only says what becomes of blanks around it.
+            '-' | '+' if range.start == start => continue,
             _ if first.is_whitespace() => continue,
             _ => Kind::Mark(first),
         };
@@ -252,6 +373,8 @@ fn variable(tokens: &[Token], start: usize, word: &str) -> (Name, usize) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     fn shown(template: &str) -> Vec<String> {
@@ -289,8 +412,17 @@ mod tests {
 
     #[test]
     fn text_comments_and_raw_blocks_hold_no_names() {
-        let template = "a { b } {# {{ c }} #}{% raw %}{{ d }}{% endraw %}{{ 'e | f' }} {{ 1e5 }}{{";
+        let template = "a { b } {# {{ c }} #}{% raw %}{{ d }}{% endraw %}{{ 'e | f }}' }} {{ 1e5 }}{{";
         let names = shown(template);
         assert_eq!(names, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_tag_ends_where_its_brackets_are_closed() {
+        assert_eq!(shown("{{ {'a': {}}}} b {{ c }}"), ["Variable c `c`"]);
+        let long = format!("a {{{{ {{'a': {{}}}}{} }}}}", " + 1".repeat(500));
+        let (range, _) = excess(&long).expect("it is too long");
+        assert_eq!(range, 2..4);
+        assert_eq!(excess(&"{% if a %}b{% elif c %}d{% endif %}".repeat(100)), None);
     }
 }

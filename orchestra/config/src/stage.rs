@@ -109,46 +109,67 @@ impl Stages for Analysis<'_> {
     }
 }
 
-/// A table knows neither the places of attributes nor which of them a stylesheet set; the values are the same.
-impl Stages for Pipeline {
+/// The table that runs. It knows neither the places of attributes nor which of them a stylesheet set; the values are the
+/// same.
+pub(crate) struct Table<'p> {
+    pipeline: &'p Pipeline,
+    /// Where each line of the text begins.
+    lines: Vec<usize>,
+}
+
+impl<'p> Table<'p> {
+    pub(crate) fn new(pipeline: &'p Pipeline) -> Table<'p> {
+        let breaks = pipeline.source.match_indices('\n').map(|(at, _)| at + 1);
+        Table {
+            pipeline,
+            lines: std::iter::once(0).chain(breaks).collect(),
+        }
+    }
+}
+
+impl Stages for Table<'_> {
     fn name(&self) -> &str {
-        &self.name
+        &self.pipeline.name
     }
 
     fn source(&self) -> Source {
-        Source::new(&*self.file, &*self.source)
+        Source::new(&*self.pipeline.file, &*self.pipeline.source)
     }
 
     fn count(&self) -> usize {
-        self.nodes.len()
+        self.pipeline.nodes.len()
     }
 
     fn id(&self, node: NodeIndex) -> &str {
-        self.stage(node).id()
+        self.pipeline.stage(node).id()
     }
 
     fn kind(&self, node: NodeIndex) -> &str {
-        self.stage(node).kind()
+        self.pipeline.stage(node).kind()
     }
 
     fn label(&self, node: NodeIndex) -> &str {
-        self.stage(node).label()
+        self.pipeline.stage(node).label()
     }
 
     fn place(&self, node: NodeIndex) -> Span {
-        let position = self.stage(node).row().position;
+        let position = self.pipeline.stage(node).row().position;
         let line = (position.line as usize).saturating_sub(1);
-        let before: usize = self.source.split_inclusive('\n').take(line).map(str::len).sum();
-        let rest = self.source.get(before..).unwrap_or_default();
+        let before = self
+            .lines
+            .get(line)
+            .copied()
+            .unwrap_or(self.pipeline.source.len());
+        let rest = self.pipeline.source.get(before..).unwrap_or_default();
         let column = (position.column as usize).saturating_sub(1);
         let inside: usize = rest.chars().take(column).map(char::len_utf8).sum();
         let start = u32::try_from(before + inside).unwrap_or(u32::MAX);
-        let length = u32::try_from(self.stage(node).id().len()).unwrap_or(0);
+        let length = u32::try_from(self.pipeline.stage(node).id().len()).unwrap_or(0);
         Span::new(start, start.saturating_add(length))
     }
 
     fn of_node(&self, node: NodeIndex, name: &str) -> Option<Said<'_>> {
-        self.stage(node).attribute(name).map(|value| Said {
+        self.pipeline.stage(node).attribute(name).map(|value| Said {
             text: value.to_value().to_string().into(),
             span: self.place(node),
             reason: Reason::Node,
@@ -156,7 +177,7 @@ impl Stages for Pipeline {
     }
 
     fn of_graph(&self, name: &str) -> Option<Said<'_>> {
-        self.attribute(name).map(|value| Said {
+        self.pipeline.attribute(name).map(|value| Said {
             text: value.to_value().to_string().into(),
             span: Span::default(),
             reason: Reason::Graph,
@@ -164,7 +185,7 @@ impl Stages for Pipeline {
     }
 
     fn graph_keys(&self) -> Vec<&str> {
-        let rows = self.attributes(self.graph_attributes);
+        let rows = self.pipeline.attributes(self.pipeline.graph_attributes);
         rows.iter().map(|row| &*row.key).collect()
     }
 }

@@ -10,12 +10,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::suggestion;
-use crate::scan::{Use, names};
+use crate::scan::{Use, excess, names};
 
 /// How many steps a template may take; a page of text takes some hundreds.
 const FUEL: u64 = 200_000;
 /// How long a rendered template may be, in bytes.
 const MAX_RENDERED: usize = 4 << 20;
+
+/// The most faults that are told of one template.
+const MAX_FAULTS: usize = 20;
 
 /// The variables that every task template may use. Those that a run does not set yet are empty.
 ///
@@ -121,6 +124,9 @@ impl TaskTemplate {
     /// A variable is not set, or something cannot be done with its value; the template takes too many steps or grows
     /// too long.
     pub fn render(&self, values: &Map<String, Value>) -> Result<String, TemplateError> {
+        if let Some((range, message)) = excess(&self.text) {
+            return Err(self.fault(range.start, message));
+        }
         let environment = environment();
         let rendered = || {
             let template = environment.template_from_named_str("task", &self.text)?;
@@ -133,8 +139,11 @@ impl TaskTemplate {
     }
 
     fn located(&self, error: &Error) -> TemplateError {
-        let (range, message) = (range_of(error, &self.text), words_of(error));
-        let at = self.position(range.start);
+        self.fault(range_of(error, &self.text).start, words_of(error))
+    }
+
+    fn fault(&self, offset: usize, message: String) -> TemplateError {
+        let at = self.position(offset);
         TemplateError {
             message,
             path: self.path.clone(),
@@ -251,6 +260,15 @@ pub(crate) struct TemplateFault {
 
 /// What is wrong with a template.
 pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
+    if let Some((range, message)) = excess(text) {
+        let help = "compute it in parts, with `{% set .. %}`".to_owned();
+        return vec![TemplateFault {
+            code: "template_syntax",
+            message,
+            range,
+            help,
+        }];
+    }
     let environment = environment();
     let template = match environment.template_from_named_str("task", text) {
         Ok(template) => template,
@@ -270,6 +288,9 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
     let mut faults = Vec::new();
     let mut unmatched = open.clone();
     for name in names(text) {
+        if faults.len() == MAX_FAULTS {
+            return faults;
+        }
         let word = name.dotted.as_str();
         let (code, kind, known): (_, _, Vec<&str>) = match name.what {
             Use::Variable => {
@@ -304,7 +325,7 @@ pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
         });
     }
     // What the engine finds and the scan does not is told all the same.
-    for path in unmatched {
+    for path in unmatched.into_iter().take(MAX_FAULTS) {
         if !global(&path) && !variables.knows(&path) {
             let start = text.find(path.split('.').next().unwrap_or_default()).unwrap_or(0);
             faults.push(unknown_variable(&path, start..start, variables));

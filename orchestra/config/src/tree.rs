@@ -262,13 +262,15 @@ impl Places<'_> {
             Some(start) => start.min(end),
             None => self.offset(location),
         };
-        let rest = text.get(start as usize..).unwrap_or_default();
-        let line = rest.lines().next().unwrap_or_default().trim_end();
         let length = span.byte_len().and_then(|length| usize::try_from(length).ok());
-        let mut length = length.unwrap_or(0).min(line.len());
-        while !line.is_char_boundary(length) {
-            length -= 1;
+        let mut stop = (start as usize)
+            .saturating_add(length.unwrap_or(0))
+            .min(text.len());
+        while !text.is_char_boundary(stop) {
+            stop -= 1;
         }
+        let whole = text.get(start as usize..stop).unwrap_or_default();
+        let length = whole.lines().next().unwrap_or_default().trim_end().len();
         Span::new(start, start.saturating_add(u32::try_from(length).unwrap_or(0)))
     }
 

@@ -207,3 +207,15 @@ fn bombs_are_refused() {
         assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{what}");
     }
 }
+
+#[test]
+fn the_configuration_of_the_reference_is_sound() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../REFERENCE.md");
+    let reference = std::fs::read_to_string(path).expect("the reference");
+    let (_, section) = reference
+        .split_once("## The project configuration")
+        .expect("the section");
+    let (_, rest) = section.split_once("```yaml\n").expect("an example");
+    let (text, _) = rest.split_once("```").expect("its end");
+    assert_eq!(told(text), "");
+}

@@ -362,3 +362,30 @@ fn a_task_that_does_not_use_the_prompt_gets_it_appended() {
         ]
     );
 }
+
+#[test]
+fn a_large_pipeline_is_resolved_in_time() {
+    let mut text = "digraph {\n start -> n0\n".to_owned();
+    for at in 0..5_000 {
+        text.push_str(&format!(
+            " n{at} [agent=helper, class=quick, prompt=\"Do it\"]\n n{at} -> n{}\n",
+            at + 1
+        ));
+    }
+    text.push_str(" n5000 [agent=missing]\n n5000 -> exit\n}\n");
+    let all = files([
+        (
+            "orchestra.yaml",
+            "providers: {default: openai, openai: {models: {smart: large}}}\nagents: {helper: {role: planner, task: plan-change}}\n",
+        ),
+        ("flows/a.dot", text.leak()),
+    ]);
+    let begin = std::time::Instant::now();
+    let resolution = resolve(&all, ResolveOptions::default());
+    assert_eq!(resolution.stages.len(), 5_001);
+    assert_eq!(
+        told(&resolution),
+        "flows/a.dot:10003:15: error[unknown_agent]: unknown agent `missing`\n"
+    );
+    assert!(begin.elapsed() < std::time::Duration::from_secs(120));
+}

@@ -135,6 +135,15 @@ impl Block {
             .ok()
     }
 
+    /// The branch of an edge, while it runs.
+    pub(crate) fn running_at(&self, edge: EdgeIndex) -> Option<&Line> {
+        let branch = self
+            .branches
+            .get(self.place(edge)?)
+            .filter(|branch| branch.is_running());
+        branch.and_then(|branch| branch.line.as_deref())
+    }
+
     pub(crate) fn running_mut(&mut self, place: usize) -> Option<&mut Line> {
         let branch = self.branches.get_mut(place).filter(|branch| branch.is_running());
         branch.and_then(|branch| branch.line.as_deref_mut())
@@ -294,7 +303,8 @@ impl Step<'_> {
         let branch = &mut block.branches[place];
         branch.began = self.totals.elapsed;
         self.take(branch.edge);
-        let begun = Box::new(line.fork(path_of(line, branch.edge), block.visits.clone()));
+        let mut begun = Box::new(line.fork(path_of(line, branch.edge), block.visits.clone()));
+        begun.at.edge = Some(branch.edge);
         self.tell(|| Observation::ParallelBranchStarted {
             branch: begun.branch.clone(),
             index: place as u32,

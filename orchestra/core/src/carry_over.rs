@@ -45,6 +45,10 @@ impl SavedState {
         change.line(&mut self.main)?;
         let taken = std::mem::take(&mut self.totals.taken);
         self.totals.taken = change.edges(taken);
+        let spent = std::mem::take(&mut self.totals.spent).into_iter();
+        self.totals.spent = spent
+            .filter_map(|(node, usage)| Some((change.node(node)?, usage)))
+            .collect();
         Ok(self)
     }
 }
@@ -123,6 +127,7 @@ impl Change<'_> {
         line.visits = self.nodes(std::mem::take(&mut line.visits));
         line.retries = self.nodes(std::mem::take(&mut line.retries));
         line.revisits = self.edges(std::mem::take(&mut line.revisits));
+        line.at.edge = line.at.edge.and_then(|edge| self.edge(edge));
         line.path = line.path.iter().filter_map(|node| self.node(*node)).collect();
         line.last.node = line.last.node.and_then(|node| self.node(node));
         line.outcomes.retain_mut(|outcome| match self.node(outcome.0) {

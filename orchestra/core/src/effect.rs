@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use orchestra_graph::{Decision, EdgeIndex, NodeIndex, Pipeline, Tested, branch_id};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::failure::RunFailure;
@@ -288,6 +289,16 @@ pub enum Event {
         #[serde(rename = "elapsed_ns", with = "crate::nanos")]
         elapsed: Duration,
     },
+    /// Something that a stage wants to know if it is repeated after a crash or a pause.
+    Noted {
+        /// The effect.
+        id: EffectId,
+        /// What it noted.
+        note: Value,
+        /// Whether the run can be replayed from here.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        checkpoint: bool,
+    },
     /// What an attempt used, told before how it ended.
     Used {
         /// The effect.
@@ -363,6 +374,11 @@ pub enum Observation {
         outcome: Outcome,
         /// Whether it will be tried again.
         will_retry: bool,
+    },
+    /// A stage has come to a point from which the run can be replayed.
+    StageNoted {
+        /// The stage.
+        id: EffectId,
     },
     /// A stage will be tried again (rule Y4).
     StageRetrying {

@@ -136,6 +136,11 @@ pub struct Question {
     pub metadata: BTreeMap<String, Value>,
 }
 
+/// The metadata of a question that is a turn of a conversation.
+const CHAT: &str = "chat";
+/// The metadata of a question whose text was shown while a model wrote it.
+const SPOKEN: &str = "spoken";
+
 impl Question {
     /// A question of a kind without options.
     pub fn new(kind: QuestionKind, text: impl Into<String>) -> Question {
@@ -185,6 +190,29 @@ impl Question {
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Question {
         self.metadata.insert(key.into(), value.into());
         self
+    }
+
+    /// Makes it a turn of a conversation with a model: its text is what the model said, the answer is what is said to the
+    /// model. `/done` and `/approve` end the conversation well, `/reject REASON` does not.
+    #[must_use]
+    pub fn chat(self) -> Question {
+        self.metadata(CHAT, true)
+    }
+
+    /// Says that those who see what models write, while they write it, have seen the text.
+    #[must_use]
+    pub fn spoken(self) -> Question {
+        self.metadata(SPOKEN, true)
+    }
+
+    /// Whether those who see what models write have seen the text.
+    pub fn is_spoken(&self) -> bool {
+        self.metadata.get(SPOKEN) == Some(&Value::Bool(true))
+    }
+
+    /// Whether it is a turn of a conversation with a model.
+    pub fn is_chat(&self) -> bool {
+        self.metadata.get(CHAT) == Some(&Value::Bool(true))
     }
 
     /// The question of a human gate (Attractor 4.6). The gate's `timeout` is the question's.

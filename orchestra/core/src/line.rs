@@ -133,6 +133,7 @@ impl<'a> Step<'a> {
         } else if stage.row().role == Role::Exit
             && let Some(target) = self.gates(line, node)?
         {
+            line.at.edge = None;
             return Ok(Move::Enter(target));
         }
         self.visit(line, stage)?;
@@ -247,6 +248,7 @@ impl<'a> Step<'a> {
     /// Takes the outcome of an attempt: another one, or the way on.
     fn ended(&mut self, line: &mut Line, mut outcome: Outcome) -> Result<Move, Flow> {
         line.phase = Phase::Idle;
+        line.progress = None;
         let stage = self.pipeline.stage(line.at.node);
         let index = line.at.index;
         if matches!(outcome.status, Status::Fail | Status::Retry) {
@@ -420,13 +422,18 @@ impl<'a> Step<'a> {
                     let context = line.context.clone();
                     return Err(Flow::Restart { edge, context });
                 }
+                line.at.edge = Some(edge);
                 return Ok(Move::Enter(row.to));
             }
-            Next::Jump(target) => return Ok(Move::Enter(target)),
+            Next::Jump(target) => {
+                line.at.edge = None;
+                return Ok(Move::Enter(target));
+            }
             Next::End { success: true } => {
                 if line.branch.is_empty()
                     && let Some(target) = self.gates(line, stage.index())?
                 {
+                    line.at.edge = None;
                     return Ok(Move::Enter(target));
                 }
                 return Err(Flow::Ended(LineEnd::End));

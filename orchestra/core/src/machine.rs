@@ -1,5 +1,7 @@
 //! The state machine: what comes next, and nothing else. No I/O, no clock, no chance.
 
+use std::collections::BTreeMap;
+
 use orchestra_graph::table::Constant;
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, SharedPipeline};
 use serde_json::Value;
@@ -63,6 +65,7 @@ impl Machine {
                 elapsed: Default::default(),
                 seed,
                 usage: Usage::default(),
+                spent: BTreeMap::new(),
             },
         };
         Machine {
@@ -183,9 +186,29 @@ impl Machine {
                 }),
                 _ => Flow::Wait,
             }),
-            Event::Used { usage, .. } => {
+            Event::Used { id, usage } => {
                 self.state.totals.usage += usage;
-                return;
+                if has_budget(&self.pipeline, id.node) {
+                    *self.state.totals.spent.entry(id.node.0).or_default() += usage;
+                }
+                self.deliver(&id, effects, |_, line| {
+                    if matches!(line.phase, Phase::Running) {
+                        line.progress.get_or_insert_default().used += usage;
+                    }
+                    Flow::Wait
+                })
+            }
+            Event::Noted { id, note, checkpoint } => {
+                let observed = checkpoint.then(|| id.clone());
+                self.deliver(&id, effects, |step, line| {
+                    if matches!(line.phase, Phase::Running) {
+                        line.progress.get_or_insert_default().notes.push(note);
+                        if let Some(id) = observed {
+                            step.tell(|| Observation::StageNoted { id });
+                        }
+                    }
+                    Flow::Wait
+                })
             }
             Event::CancelRequested { reason } => Flow::Abort(RunFailure::Cancelled { reason }),
             Event::PauseRequested { reason } => Flow::Abort(RunFailure::Paused { reason }),
@@ -231,6 +254,36 @@ impl Machine {
             }
         });
         questions
+    }
+
+    /// The line that waits for an effect, behind those around it, the main line first; empty where none waits for it.
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Event, Machine};
+    /// # use orchestra_graph::{Source, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+    /// let id = machine.pending().pop().expect("it waits for a stage");
+    /// machine.on(Event::Noted { id: id.clone(), note: "half done".into(), checkpoint: false }, &mut Vec::new());
+    /// let [line] = &machine.lines_to(&id)[..] else { panic!("the main line waits") };
+    /// assert_eq!(line.notes(), ["half done"]);
+    /// ```
+    pub fn lines_to(&self, id: &EffectId) -> Vec<&Line> {
+        let mut lines = vec![&self.state.main];
+        for step in id.branch.steps() {
+            let inner = lines.last().and_then(|line| match &line.phase {
+                Phase::Parallel(block) => block.running_at(step.edge),
+                _ => None,
+            });
+            match inner {
+                Some(line) => lines.push(line),
+                None => return Vec::new(),
+            }
+        }
+        let restarts = self.state.totals.restarts;
+        let waits = lines.last().is_some_and(|line| line.id(restarts) == *id);
+        if waits { lines } else { Vec::new() }
     }
 
     /// Whether the main line waits for this stage.
@@ -355,6 +408,12 @@ impl Machine {
         effects.push(Effect::Restart { restart, to: row.to });
         Ok(row.to)
     }
+}
+
+/// Whether what is used at a node is counted for a budget of its own.
+fn has_budget(pipeline: &Pipeline, node: NodeIndex) -> bool {
+    let stage = pipeline.stage(node);
+    stage.attribute("max_cost").is_some() || stage.attribute("max_tokens").is_some()
 }
 
 /// Sets the graph's attributes in a context (Attractor 5.1).

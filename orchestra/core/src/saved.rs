@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::{NodeIndex, Pipeline};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::line::retry_count_key;
 use crate::outcome::Status;
 use crate::saved_block::SavedBlock;
 use crate::state::{
-    At, AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals,
+    At, AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, Progress, State, Totals,
 };
 use crate::usage::Usage;
 
@@ -80,6 +80,8 @@ pub(crate) struct SavedTotals {
     elapsed: Duration,
     seed: u64,
     usage: Usage,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) spent: Vec<(u32, Usage)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +104,10 @@ pub(crate) struct SavedLine {
     pub(crate) retries: Vec<(u32, u32)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) revisits: Vec<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    used: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
@@ -130,6 +136,8 @@ pub(crate) struct SavedAt {
     visit: u32,
     attempt: u32,
     index: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) edge: Option<u32>,
     #[serde(rename = "delay_ns", with = "crate::nanos")]
     delay: Duration,
 }
@@ -172,6 +180,7 @@ impl SavedState {
                 elapsed: totals.elapsed,
                 seed: totals.seed,
                 usage: totals.usage,
+                spent: totals.spent.iter().map(|(node, usage)| (*node, *usage)).collect(),
             },
         }
     }
@@ -205,6 +214,7 @@ impl SavedState {
                 elapsed: totals.elapsed,
                 seed: totals.seed,
                 usage: totals.usage,
+                spent: totals.spent.into_iter().collect(),
             },
         })
     }
@@ -285,6 +295,7 @@ impl SavedLine {
                 visit: line.at.visit,
                 attempt: line.at.attempt,
                 index: line.at.index,
+                edge: line.at.edge.map(|edge| edge.0),
                 delay: line.at.delay,
             },
             context,
@@ -317,6 +328,8 @@ impl SavedLine {
                 .collect(),
             retries: pairs(&line.retries),
             revisits: pairs(&line.revisits),
+            notes: line.notes().to_vec(),
+            used: line.used(),
             updates: line.updates.clone(),
         }
     }
@@ -417,15 +430,28 @@ impl SavedLine {
                 .collect::<Result<_, _>>()?,
             retries: self.retries.into_iter().collect(),
             revisits: self.revisits.into_iter().collect(),
+            progress: None,
             at: At {
                 node: node(self.at.node)?,
                 visit: self.at.visit,
                 attempt: self.at.attempt,
                 index: self.at.index,
+                edge: match self.at.edge {
+                    Some(edge) if edge as usize >= pipeline.edges.len() => {
+                        return Err(no_edge(pipeline, edge));
+                    }
+                    edge => edge.map(EdgeIndex),
+                },
                 delay: self.at.delay,
             },
             updates: self.updates,
         };
+        if !self.notes.is_empty() || !self.used.is_empty() {
+            line.progress = Some(Box::new(Progress {
+                notes: self.notes,
+                used: self.used,
+            }));
+        }
         line.phase = match self.phase {
             SavedPhase::Idle => Phase::Idle,
             SavedPhase::Running => Phase::Running,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::NodeIndex;
+use orchestra_graph::{EdgeIndex, NodeIndex};
 use serde_json::Value;
 
 use crate::block::Block;
@@ -305,8 +305,17 @@ pub(crate) struct At {
     pub(crate) visit: u32,
     pub(crate) attempt: u32,
     pub(crate) index: u64,
+    /// The edge by which the line came; `None` where a jump or a start brought it.
+    pub(crate) edge: Option<EdgeIndex>,
     /// How long is waited before the attempt, where the line waits.
     pub(crate) delay: Duration,
+}
+
+/// What an attempt has done before it ends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) notes: Vec<Value>,
+    pub(crate) used: Usage,
 }
 
 /// One line of a run: the main line, or a branch of a parallel block.
@@ -351,6 +360,8 @@ pub struct Line {
     /// How often each edge led back, in first-match routing.
     pub revisits: BTreeMap<u32, u32>,
     pub(crate) at: At,
+    /// What the attempt that runs has done so far; `None` where it told nothing.
+    pub(crate) progress: Option<Box<Progress>>,
     /// What its stages set; kept for branches alone.
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
@@ -370,11 +381,13 @@ impl Line {
             errors: Vec::new(),
             retries: BTreeMap::new(),
             revisits: BTreeMap::new(),
+            progress: None,
             at: At {
                 node: NodeIndex(0),
                 visit: 0,
                 attempt: 0,
                 index: 0,
+                edge: None,
                 delay: Duration::ZERO,
             },
             updates: None,
@@ -399,9 +412,27 @@ impl Line {
             errors: Vec::new(),
             retries: BTreeMap::new(),
             revisits: self.revisits.clone(),
+            progress: None,
             at: self.at,
             updates: Some(BTreeMap::new()),
         }
+    }
+
+    /// The edge by which it came to the stage where it is; `None` where a jump or the start brought it there.
+    pub fn came_by(&self) -> Option<EdgeIndex> {
+        self.at.edge
+    }
+
+    /// What the attempt that runs has noted for the case that it is repeated, in order.
+    pub fn notes(&self) -> &[Value] {
+        self.progress.as_ref().map_or(&[], |progress| &progress.notes)
+    }
+
+    /// What the attempt that runs has used, as far as it was told.
+    pub fn used(&self) -> Usage {
+        self.progress
+            .as_ref()
+            .map_or(Usage::default(), |progress| progress.used)
     }
 
     /// The name of the effect that it waits for.
@@ -447,6 +478,8 @@ pub struct Totals {
     pub seed: u64,
     /// What all attempts used.
     pub usage: Usage,
+    /// What all attempts at a node used, for nodes that have a budget of their own.
+    pub spent: BTreeMap<u32, Usage>,
 }
 
 /// The state of a run.

@@ -44,6 +44,29 @@ use crate::handler::HandlerSet;
 pub trait Binding<H: HandlerSet> {
     /// The pipeline.
     fn pipeline(&self) -> &'static Pipeline;
+
+    /// The project configuration that it was checked with, where it is part of the program.
+    fn configuration(&self) -> Option<CompiledConfiguration> {
+        None
+    }
+}
+
+/// A project configuration in constant data: its path, and paths with texts of all files that it needs.
+///
+/// ```
+/// use orchestra_engine::CompiledConfiguration;
+/// let configuration = CompiledConfiguration {
+///     path: "orchestra.yaml",
+///     files: &[("orchestra.yaml", "backend: direct")],
+/// };
+/// assert_eq!(configuration.files[0].0, configuration.path);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompiledConfiguration {
+    /// The path of the configuration.
+    pub path: &'static str,
+    /// All files, the configuration among them.
+    pub files: &'static [(&'static str, &'static str)],
 }
 
 /// The mark of a generated module that is bound to handlers; `pipeline!` implements it when handlers are named.
@@ -94,6 +117,7 @@ pub trait Bound<H>: 'static {}
 /// ```
 pub struct Compiled<M> {
     pipeline: &'static Pipeline,
+    configuration: Option<CompiledConfiguration>,
     mark: PhantomData<fn() -> M>,
 }
 
@@ -103,8 +127,25 @@ impl<M> Compiled<M> {
     pub const fn new(pipeline: &'static Pipeline) -> Compiled<M> {
         Compiled {
             pipeline,
+            configuration: None,
             mark: PhantomData,
         }
+    }
+
+    /// Used by generated code.
+    #[doc(hidden)]
+    pub const fn configured(
+        mut self,
+        path: &'static str,
+        files: &'static [(&'static str, &'static str)],
+    ) -> Compiled<M> {
+        self.configuration = Some(CompiledConfiguration { path, files });
+        self
+    }
+
+    /// The project configuration that it was checked with.
+    pub const fn configuration(&self) -> Option<CompiledConfiguration> {
+        self.configuration
     }
 }
 
@@ -126,11 +167,19 @@ impl<M: Bound<H>, H: HandlerSet> Binding<H> for Compiled<M> {
     fn pipeline(&self) -> &'static Pipeline {
         self.pipeline
     }
+
+    fn configuration(&self) -> Option<CompiledConfiguration> {
+        self.configuration
+    }
 }
 
 impl<B: Binding<H>, H: HandlerSet> Binding<H> for &B {
     fn pipeline(&self) -> &'static Pipeline {
         (*self).pipeline()
+    }
+
+    fn configuration(&self) -> Option<CompiledConfiguration> {
+        (*self).configuration()
     }
 }
 

@@ -10,7 +10,8 @@ use orchestra_core::{
     Answer, Budget, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply,
     RunFailure, Usage,
 };
-use orchestra_graph::format_duration;
+use orchestra_graph::{Pipeline, format_duration};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::attempt::{Attempt, Ended, ring};
@@ -23,13 +24,16 @@ use crate::error::RunError;
 use crate::event::EventKind;
 use crate::interview::InterviewError;
 use crate::keeping::Keeping;
+use crate::ledger::{self, OVER_BUDGET};
 use crate::pending::{Done, Pending};
+use crate::requests::Request;
 use crate::resolve::Handlers;
 use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::settle::Settled;
 use crate::stage::StageContext;
 use crate::store::{Commit, Position, StageFile, StoreError};
+use crate::surroundings::Surroundings;
 use crate::take_up::TakenUp;
 use crate::tell::Began;
 
@@ -74,6 +78,20 @@ pub(crate) struct Limits {
     pub(crate) budget: Budget,
 }
 
+impl Limits {
+    /// The limits of a run of a pipeline, which may set a budget itself; what is asked for at the start wins.
+    fn of(self, pipeline: &Pipeline) -> Limits {
+        let (asked, own) = (self.budget, ledger::of_graph(pipeline));
+        Limits {
+            time: self.time,
+            budget: Budget {
+                max_tokens: asked.max_tokens.or(own.max_tokens),
+                max_cost_micros: asked.max_cost_micros.or(own.max_cost_micros),
+            },
+        }
+    }
+}
+
 /// What is to be done: an effect that is more than to tell something. A run that waits keeps room for a few of them.
 pub(crate) enum Action {
     RunNode(EffectId, Context),
@@ -99,7 +117,7 @@ enum Pause {
 
 /// What ends a wait.
 enum Woken<'h> {
-    /// An answer came from outside.
+    /// An answer came from outside, or a stage wants something.
     Answer,
     /// Something is over.
     Done(Done<'h>, bool),
@@ -113,6 +131,7 @@ impl Driver {
     /// A driver; in a box, because a task moves what it holds more than once.
     pub(crate) fn new(run: Arc<Run>, machine: Machine, limits: Limits) -> Box<Driver> {
         let timed = run.pipeline.nodes.iter().any(|row| row.fan_out.is_some());
+        let limits = limits.of(&run.pipeline);
         Box::new(Driver {
             run,
             machine,
@@ -184,6 +203,10 @@ impl Driver {
 
     /// Asks the machine for what is to be done first.
     fn open(&mut self) -> Result<(), StoreError> {
+        let totals = &self.machine.state().totals;
+        if !self.limits.budget.is_empty() || !totals.usage.is_zero() {
+            self.run.long().ledger.open(self.limits.budget, totals);
+        }
         self.machine.observe(self.run.sink.wanted());
         // A run whose process ended before it wrote anything has yet to begin.
         if self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
@@ -307,6 +330,7 @@ impl Driver {
                 }
                 match pending.poll(cx) {
                     Poll::Ready((done, cancelled)) => self.done(done, cancelled),
+                    Poll::Pending if self.heed_request() => {}
                     Poll::Pending if self.is_waiting() => match self.commit() {
                         Ok(Some(commit)) => return Pause::Commit(commit),
                         Ok(None) => {}
@@ -400,8 +424,43 @@ impl Driver {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let context = StageContext::new(run.clone(), id.clone(), context, self.repeats(&id));
+        let is_repeat = self.repeats(&id);
+        let notes = is_repeat.then(|| self.notes(&id)).flatten();
+        let context = StageContext::new(run.clone(), id.clone(), context, is_repeat, notes);
         Ok(Attempt::begin(run, resolved, stage, id, context))
+    }
+
+    /// What an attempt noted before it was cut short.
+    fn notes(&self, id: &EffectId) -> Option<Arc<[Value]>> {
+        let lines = self.machine.lines_to(id);
+        let notes = lines.last()?.notes();
+        (!notes.is_empty()).then(|| notes.into())
+    }
+
+    /// Does what a stage wants, if one wants anything.
+    fn heed_request(&mut self) -> bool {
+        match self.run.take_request() {
+            None => false,
+            Some(Request::Look { id, done }) => {
+                // The stage may be gone.
+                let _ = done.send(Surroundings::of(&self.machine, &id));
+                true
+            }
+            Some(Request::Note {
+                id,
+                note,
+                checkpoint,
+                done,
+            }) => {
+                if let Some(usage) = self.run.take_usage(&id) {
+                    let id = id.clone();
+                    self.happened(Event::Used { id, usage });
+                }
+                self.run.long().requests.noting(id.clone(), done);
+                self.happened(Event::Noted { id, note, checkpoint });
+                true
+            }
+        }
     }
 
     /// Asks a person, and lets others answer too.
@@ -520,6 +579,14 @@ impl Driver {
             Some(CHILD_STUCK) if outcome.failure_category == FailureCategory::Pipeline => {
                 let reason = outcome.failure_reason.unwrap_or_default();
                 self.pause(Event::PauseRequested { reason });
+            }
+            Some(OVER_BUDGET) if outcome.failure_category == FailureCategory::Pipeline => {
+                if let Some(usage) = self.run.take_usage(&id) {
+                    self.happened(Event::Used { id, usage });
+                }
+                let budget = self.limits.budget;
+                let used = self.run.long().ledger.spent();
+                self.pause(Event::OverBudget { budget, used });
             }
             _ => self.happened(Event::NodeFinished { id, outcome }),
         }

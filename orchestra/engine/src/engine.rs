@@ -22,6 +22,8 @@ use crate::error::BuildError;
 use crate::event::RunEvent;
 use crate::handler::{Handler, HandlerSet};
 use crate::interview::{Interviewer, SharedInterviewer};
+use crate::output::{OnText, StageText};
+use crate::redact::Redactor;
 use crate::registry::Registry;
 use crate::replay::ReplayBuilder;
 use crate::resume::ResumeBuilder;
@@ -56,6 +58,10 @@ pub(crate) struct Settings {
     durability: Durability,
     /// Whether stages without files of their own get a status file.
     pub(crate) status_files: bool,
+    /// What takes secrets out; `None` where there are none.
+    pub(crate) redactor: Option<Redactor>,
+    /// Who is told what models write while they write it.
+    pub(crate) on_text: Arc<[OnText]>,
 }
 
 impl Settings {
@@ -136,6 +142,8 @@ impl Engine {
             files: system(),
             durability: Durability::default(),
             status_files: true,
+            secrets: Vec::new(),
+            on_text: Vec::new(),
         }
     }
 
@@ -256,6 +264,8 @@ pub struct EngineBuilder {
     files: Arc<dyn FileSystem>,
     durability: Durability,
     status_files: bool,
+    secrets: Vec<String>,
+    on_text: Vec<OnText>,
 }
 
 impl EngineBuilder {
@@ -387,6 +397,22 @@ impl EngineBuilder {
         self
     }
 
+    /// Values that must not be told: they are taken out of everything that leaves a run, which is its events, logs, files,
+    /// journal and results, also in JSON and URL form, in hexadecimal and base64 ([`Redactor`]). What stages pass to each
+    /// other is part of that, and so are the values that a run starts with.
+    #[must_use]
+    pub fn secrets(mut self, values: impl IntoIterator<Item = impl Into<String>>) -> EngineBuilder {
+        self.secrets.extend(values.into_iter().map(Into::into));
+        self
+    }
+
+    /// Tells a function what models write, while they write it; it should be quick, because the stage waits for it.
+    #[must_use]
+    pub fn on_text(mut self, callback: impl Fn(&StageText) + Send + Sync + 'static) -> EngineBuilder {
+        self.on_text.push(Arc::new(callback));
+        self
+    }
+
     /// The engine.
     ///
     /// # Errors
@@ -400,6 +426,7 @@ impl EngineBuilder {
             let handler: Arc<dyn Handler> = Arc::new(Codergen { backend });
             handler
         });
+        let redactor = Redactor::new(&self.secrets);
         Ok(Engine {
             settings: Arc::new(Settings {
                 callbacks: self.callbacks.into(),
@@ -421,6 +448,8 @@ impl EngineBuilder {
                 files: self.files,
                 durability: self.durability,
                 status_files: self.status_files,
+                redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
+                on_text: self.on_text.into(),
             }),
         })
     }

@@ -21,16 +21,20 @@ mod handler;
 mod id;
 mod interview;
 mod keeping;
+mod ledger;
 mod needs;
 mod needs_text;
 mod offline;
+mod output;
 mod pending;
 mod pinned;
 pub mod process;
 mod questions;
 mod records;
+mod redact;
 mod registry;
 mod replay;
+mod requests;
 mod resolve;
 mod result;
 mod resume;
@@ -42,11 +46,12 @@ mod stage;
 mod start;
 mod steering;
 mod store;
+mod surroundings;
 mod take_up;
 mod tell;
 
 pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
-pub use binding::{Binding, Bound, Builtin, Compiled, Supplies};
+pub use binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
 #[doc(hidden)]
 pub use blocking::blocking;
 pub use builtin::backend::{
@@ -75,6 +80,7 @@ pub use interview::{
     Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer, ask_until_accepted,
 };
 #[doc(hidden)]
+pub use ledger::{OverBudget, Reservation};
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use offline::{OfflineError, PausedRun};
@@ -82,6 +88,8 @@ pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
     Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
 };
+pub use output::{StageText, TextStream};
+pub use redact::{RedactedStream, Redactor};
 pub use registry::Registry;
 pub use replay::ReplayBuilder;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
@@ -93,4 +101,5 @@ pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
     ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
+pub use surroundings::{Fidelity, PastStage, Surroundings, ToolTally, UnknownFidelity};
 pub use tokio_util::sync::CancellationToken;

@@ -14,6 +14,8 @@ pub(crate) struct Questions {
     inner: Mutex<Inner>,
     /// Whether an answer is there, so that a run without questions needs no look at the list.
     waiting: AtomicBool,
+    /// Whether a stage wants something of the driver, which waits here.
+    nudged: AtomicBool,
     notify: Notify,
 }
 
@@ -96,10 +98,16 @@ impl Questions {
         Some(inner.answers.remove(0))
     }
 
-    /// Waits for an answer from outside; only the driver does.
+    /// Waits for an answer from outside, or for a nudge; only the driver does.
     pub(crate) async fn answered(&self) {
-        while !self.waiting.load(Ordering::Acquire) {
+        while !self.waiting.load(Ordering::Acquire) && !self.nudged.swap(false, Ordering::AcqRel) {
             self.notify.notified().await;
         }
+    }
+
+    /// Wakes the driver.
+    pub(crate) fn nudge(&self) {
+        self.nudged.store(true, Ordering::Release);
+        self.notify.notify_one();
     }
 }

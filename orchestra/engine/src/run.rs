@@ -1,10 +1,13 @@
 //! What all parts of one run share.
 
+use std::any::{Any, TypeId};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
+use orchestra_core::{Answer, Budget, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -15,12 +18,15 @@ use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
+use crate::ledger::Ledger;
 use crate::questions::Questions;
 use crate::registry::Registry;
+use crate::requests::{Request, Requests};
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
 use crate::steering::ActiveStage;
 use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
+use crate::surroundings::ToolTally;
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -31,6 +37,10 @@ pub(crate) struct Run {
     pub(crate) store: Option<Arc<dyn RunStore>>,
     pub(crate) stop: Stop,
     pub(crate) questions: Questions,
+    /// What only runs of long stages need.
+    long: OnceLock<Box<LongStages>>,
+    /// Whether a stage has yet to learn that the run was resumed (rule D7).
+    resumed: AtomicBool,
     /// For each node whether several branches may run it at once; nothing where none do.
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
@@ -86,6 +96,19 @@ struct Own {
     children: Vec<Weak<Run>>,
     /// What the attempts that run have used of models.
     usage: Vec<(EffectId, Usage)>,
+}
+
+/// What only runs need whose stages talk with models, made when the first one does.
+#[derive(Default)]
+pub(crate) struct LongStages {
+    /// What they ask of the driver.
+    pub(crate) requests: Requests,
+    /// What they may use of models.
+    pub(crate) ledger: Ledger,
+    /// How often the stages of each node called each tool, and how often that failed.
+    tools: Mutex<BTreeMap<(u32, String), (u64, u64)>>,
+    /// What they share, by its type.
+    data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// So many outcomes are kept for later at most; the same number is looked at when a run is taken up.
@@ -187,6 +210,8 @@ impl Run {
         Run {
             shared: shared_nodes(&pipeline),
             questions: Questions::default(),
+            long: OnceLock::new(),
+            resumed: AtomicBool::new(false),
             pipeline,
             id,
             sink: Sink::new(settings.callbacks.clone(), events),
@@ -378,12 +403,94 @@ impl Run {
 
     /// Adds to what an attempt has used of models.
     pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
+        self.long().ledger.used(id.node, usage);
         let mut own = lock(&self.own);
         match own.usage.iter_mut().find(|(of, _)| of == id) {
             Some((_, sum)) => *sum += usage,
             None => own.usage.push((id.clone(), usage)),
         }
         self.has_usage.store(true, Ordering::Release);
+    }
+
+    /// Says that attempts may have used something before this process went on with the run.
+    pub(crate) fn used_before(&self) {
+        self.has_usage.store(true, Ordering::Release);
+    }
+
+    /// Whether any attempt used anything.
+    pub(crate) fn has_usage(&self) -> bool {
+        self.has_usage.load(Ordering::Acquire)
+    }
+
+    /// A text without secrets.
+    pub(crate) fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.settings.redactor {
+            Some(redactor) => redactor.text(text),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    pub(crate) fn count_tool_call(&self, node: NodeIndex, tool: &str, failed: bool) {
+        let mut tools = lock(&self.long().tools);
+        let (calls, failures) = tools.entry((node.0, tool.to_owned())).or_default();
+        *calls += 1;
+        *failures += u64::from(failed);
+    }
+
+    /// The tools that stages called since this process has the run.
+    pub(crate) fn tool_calls(&self) -> Vec<ToolTally> {
+        let tools = lock(&self.long().tools);
+        tools
+            .iter()
+            .map(|((node, tool), (calls, failures))| ToolTally {
+                node: self.pipeline.stage(NodeIndex(*node)).id().to_owned(),
+                tool: tool.clone(),
+                calls: *calls,
+                failures: *failures,
+            })
+            .collect()
+    }
+
+    pub(crate) fn shared_data<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut data = lock(&self.long().data);
+        let data = data
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        // What is kept under a type is of that type.
+        data.clone().downcast().unwrap_or_default()
+    }
+
+    /// What runs of long stages need; made where it is not there.
+    pub(crate) fn long(&self) -> &LongStages {
+        self.long.get_or_init(Box::default)
+    }
+
+    /// What a stage asks of the driver, if one asks anything.
+    pub(crate) fn take_request(&self) -> Option<Request> {
+        self.long.get()?.requests.take()
+    }
+
+    /// What it may use of models.
+    pub(crate) fn budget(&self) -> Budget {
+        self.long
+            .get()
+            .map_or_else(Budget::default, |long| long.ledger.budget())
+    }
+
+    /// Asks something of the driver.
+    pub(crate) fn request(&self, request: Request) {
+        self.long().requests.send(request);
+        self.questions.nudge();
+    }
+
+    /// Says that the run was resumed.
+    pub(crate) fn is_resumed(&self) {
+        self.resumed.store(true, Ordering::Release);
+    }
+
+    /// Whether the run was resumed and nobody has asked since.
+    pub(crate) fn take_resumed(&self) -> bool {
+        self.resumed.swap(false, Ordering::AcqRel)
     }
 
     /// What an attempt that has ended used of models, once.
@@ -455,6 +562,7 @@ impl Run {
             files: self.settings.files(),
             durability: self.settings.durability(),
             clock: self.settings.clock.clone(),
+            redactor: self.settings.redactor.clone(),
             ..Keeping::default()
         };
         let opened = match self.store.clone() {

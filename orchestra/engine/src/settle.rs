@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Event, RunFailure, Usage};
+use orchestra_core::{EffectId, Event, RunFailure, Usage};
 
 use crate::driver::{Action, Driver};
 use crate::store::{Checkpoint, Commit, RunStore, StoreError};
@@ -23,7 +23,10 @@ pub(crate) enum Settled {
 
 impl Driver {
     /// Takes note of what happened; the machine is told once that is durable.
-    pub(crate) fn happened(&mut self, event: Event) {
+    pub(crate) fn happened(&mut self, mut event: Event) {
+        if let Some(redactor) = &self.run.settings.redactor {
+            redactor.event(&mut event);
+        }
         let usage = match &event {
             Event::NodeFinished { id, .. } => self.run.take_usage(id),
             _ => None,
@@ -64,13 +67,32 @@ impl Driver {
         }
         if let (Some(usage), Event::NodeFinished { id, .. }) = (usage, &event) {
             let id = id.clone();
-            self.used = Some(Box::new((id.clone(), usage)));
             self.machine.on(Event::Used { id, usage }, &mut self.effects);
         }
+        let noted = match &event {
+            Event::Noted { id, .. } => Some(id.clone()),
+            Event::NodeFinished { id, .. } if self.run.has_usage() => {
+                self.run.long().requests.forget(id);
+                self.used = self.used_in_all(id);
+                None
+            }
+            _ => None,
+        };
+        let spends = usage.is_some() || matches!(event, Event::Used { .. });
         self.machine.on(event, &mut self.effects);
-        if usage.is_some() {
+        if let Some(id) = noted {
+            self.run.long().requests.noted(&id);
+        }
+        if spends {
             self.heed_budget();
         }
+    }
+
+    /// What an attempt used, as far as the machine was told.
+    fn used_in_all(&self, id: &EffectId) -> Option<Box<(EffectId, Usage)>> {
+        let lines = self.machine.lines_to(id);
+        let used = lines.last()?.used();
+        (!used.is_zero()).then(|| Box::new((id.clone(), used)))
     }
 
     /// Stops the run where it is, if it used all that it may.

@@ -1,23 +1,32 @@
 //! What a handler sees of its stage.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Answer, Context, EffectId, Question, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
+use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{ArtifactError, ArtifactStore};
+use crate::builtin::codergen::keep;
 use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
+use crate::ledger::{OverBudget, Reservation, budget_of};
+use crate::output::TextStream;
+use crate::redact::Redactor;
+use crate::requests::Request;
 use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
-use crate::store::StoreError;
+use crate::store::{StageFile, StoreError};
+use crate::surroundings::{Fidelity, Surroundings};
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
 ///
@@ -36,11 +45,19 @@ pub struct StageContext {
     context: Context,
     active: Option<Arc<ActiveStage>>,
     is_repeat: bool,
+    /// What the attempt noted before it was cut short.
+    notes: Option<Arc<[Value]>>,
 }
 
 impl StageContext {
     /// What a handler sees; `is_repeat` says whether the attempt was in flight when the run stopped.
-    pub(crate) fn new(run: Arc<Run>, id: EffectId, context: Context, is_repeat: bool) -> StageContext {
+    pub(crate) fn new(
+        run: Arc<Run>,
+        id: EffectId,
+        context: Context,
+        is_repeat: bool,
+        notes: Option<Arc<[Value]>>,
+    ) -> StageContext {
         let active = run.activate(&id);
         if is_repeat {
             run.attempt_repeats(&id.name(&run.pipeline));
@@ -51,6 +68,7 @@ impl StageContext {
             context,
             active,
             is_repeat,
+            notes,
         }
     }
 
@@ -116,6 +134,9 @@ impl StageContext {
         if question.node.is_empty() {
             self.node().id().clone_into(&mut question.node);
         }
+        if let Some(redactor) = &self.run.settings.redactor {
+            redactor.question(&mut question);
+        }
         ask_until_accepted(interviewer, &question).await
     }
 
@@ -134,6 +155,117 @@ impl StageContext {
     /// run may have happened already; [`attempt_key`](StageContext::attempt_key) is the same as then.
     pub fn is_repeat(&self) -> bool {
         self.is_repeat
+    }
+    /// Keeps something for the case that this attempt is cut short and repeated: what a long stage has done so far. It
+    /// returns when the note is as durable as the outcome of a stage (rule D1), and never where the run stops first.
+    ///
+    /// What the attempt used until then is kept too.
+    pub async fn note(&self, note: impl Into<Value>) {
+        self.keep_note(note.into(), false).await;
+    }
+
+    /// As [`note`](StageContext::note); the run can also be replayed from here, by a checkpoint of its own.
+    pub async fn note_checkpoint(&self, note: impl Into<Value>) {
+        self.keep_note(note.into(), true).await;
+    }
+
+    async fn keep_note(&self, note: Value, checkpoint: bool) {
+        let (done, kept) = oneshot::channel();
+        let id = self.id.clone();
+        self.run.request(Request::Note {
+            id,
+            note,
+            checkpoint,
+            done,
+        });
+        if kept.await.is_err() {
+            // The driver is gone, and this stage with it.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What the attempt noted before it was cut short; empty where it was not.
+    pub fn notes(&self) -> &[Value] {
+        self.notes.as_deref().unwrap_or_default()
+    }
+
+    /// Where in the run the stage is: what came before it, and how much of that its model may see (Attractor 5.4).
+    ///
+    /// The first stage that asks after a resume, and would see a whole conversation, is given `summary:high` instead
+    /// (rule D7).
+    pub async fn surroundings(&self) -> Surroundings {
+        let (done, told) = oneshot::channel();
+        let id = self.id.clone();
+        self.run.request(Request::Look { id, done });
+        let mut around = told.await.unwrap_or_else(|_| Surroundings::unknown());
+        around.tools = self.run.tool_calls();
+        if around.fidelity == Fidelity::Full && self.run.take_resumed() {
+            around.fidelity = Fidelity::SummaryHigh;
+            around.degraded = true;
+        }
+        around
+    }
+
+    /// Replaces what `prompt.md` of the stage says by what the model was really told.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; the run ends as soon as the stage does.
+    pub fn keep_prompt(&self, text: &str) -> Result<(), StoreError> {
+        self.keep(StageFile::Prompt, text)
+    }
+
+    /// Writes `response.md` of the stage; for those that give an outcome and no text.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; the run ends as soon as the stage does.
+    pub fn keep_response(&self, text: &str) -> Result<(), StoreError> {
+        self.keep(StageFile::Response, text)
+    }
+
+    fn keep(&self, file: StageFile, text: &str) -> Result<(), StoreError> {
+        let kept = keep(self, file, text);
+        if let Err(failure) = &kept {
+            self.run.may_be_broken(failure);
+        }
+        kept
+    }
+
+    /// Something that all stages of the run share, made when the first one asks; it goes when the run ends, and is not
+    /// there after a resume.
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.run.shared_data()
+    }
+
+    /// A text without the secrets that the engine [knows of](crate::EngineBuilder::secrets).
+    pub fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.run.redacted(text)
+    }
+
+    /// What takes secrets out; `None` where the engine knows of none.
+    pub fn redactor(&self) -> Option<&Redactor> {
+        self.run.settings.redactor.as_ref()
+    }
+
+    /// Something that takes a text as it comes and tells it, without secrets, to those who want to see it now
+    /// ([`EngineBuilder::on_text`](crate::EngineBuilder::on_text)). It is kept nowhere.
+    pub fn text(&self) -> TextStream {
+        TextStream::of(&self.run, &self.id)
+    }
+
+    /// What may be used of models: by the run, and by the stage's node on its own.
+    pub fn budgets(&self) -> (Budget, Budget) {
+        let own = budget_of(|name| self.node().attribute(name));
+        (self.run.budget(), own)
+    }
+
+    /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
+    /// so calls that are made only with a reservation never go beyond what the run may use.
+    ///
+    /// # Errors
+    /// The call might go beyond what the run, or the node by its own `max_tokens` and `max_cost`, may use. A backend
+    /// that gives the error back stops the run where it is, or fails the stage where it is the node's budget.
+    pub async fn reserve(&self, most: Usage) -> Result<Reservation, OverBudget> {
+        Reservation::of(&self.run, &self.id, most).await
     }
 
     /// The artifacts of the run, for data that is too large for its context (Attractor 5.5).
@@ -183,7 +315,7 @@ impl StageContext {
 
     /// Tells those who follow the run, by an event.
     pub fn log(&self, message: impl Into<String>) {
-        let message = message.into();
+        let message = self.run.redacted(&message.into()).into_owned();
         let node = self.run.name(self.id.node);
         tracing::info!(node = %node, "{message}");
         if self.run.sink.wanted() {
@@ -201,12 +333,13 @@ impl StageContext {
 
     /// Tells those who follow the run that a tool which the stage called has ended, and why it failed, if it did.
     pub fn record_tool_call(&self, tool: &str, duration: Duration, error: Option<&str>) {
+        self.run.count_tool_call(self.id.node, tool, error.is_some());
         if self.run.sink.wanted() {
             self.run.emit(EventKind::ToolCallCompleted {
                 node: self.run.name(self.id.node),
                 branch: self.branch(),
                 tool: tool.to_owned(),
-                error: error.map(str::to_owned),
+                error: error.map(|error| self.run.redacted(error).into_owned()),
                 duration,
             });
         }

@@ -122,7 +122,7 @@ impl StartBuilder {
         self
     }
 
-    async fn start(self) -> Result<RunHandle, StartError> {
+    async fn start(mut self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let StartBuilder {
             settings, mut origin, ..
@@ -143,6 +143,9 @@ impl StartBuilder {
         } else {
             NAME_TRIES
         };
+        if let Some(redactor) = &settings.redactor {
+            redactor.context(&mut self.context);
+        }
         let seed = self.seed.unwrap_or_else(random);
         origin.seed = seed;
         let manifest = |id: &RunId| {

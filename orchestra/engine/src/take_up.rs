@@ -155,6 +155,8 @@ impl Driver {
             _ => None,
         });
         taken_up.repeats = begun.collect();
+        self.run.is_resumed();
+        self.run.used_before();
         let (epoch, repaired) = (taken_up.epoch, std::mem::take(&mut taken_up.repaired));
         let replayed_from = taken_up.replayed_from.take();
         let mut checkpoint = String::new();

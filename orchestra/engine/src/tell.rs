@@ -46,7 +46,11 @@ impl Began {
 fn has_ended(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::Observe(Observation::StageCompleted { .. } | Observation::StageFailed { .. })
+        Effect::Observe(
+            Observation::StageCompleted { .. }
+                | Observation::StageFailed { .. }
+                | Observation::StageNoted { .. }
+        )
     )
 }
 
@@ -189,6 +193,7 @@ impl Driver {
                 });
                 return Ok(Some(id.node));
             }
+            Observation::StageNoted { id } => return Ok(Some(id.node)),
             Observation::StageRetrying {
                 id,
                 index,

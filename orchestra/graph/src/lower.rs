@@ -297,7 +297,7 @@ fn label_of(statements: &[Statement]) -> Option<String> {
 }
 
 /// The class that a label gives (rule L9): `Loop A` gives `loop-a`.
-fn class_of(label: &str) -> String {
+pub(crate) fn class_of(label: &str) -> String {
     let lower = label.trim().to_lowercase();
     let dashed = lower.chars().map(|c| if c.is_whitespace() { '-' } else { c });
     dashed

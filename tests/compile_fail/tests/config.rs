@@ -137,6 +137,33 @@ fn what_is_not_there_is_told_where_it_is_named() {
 }
 
 #[test]
+fn what_a_child_lacks_is_told_with_its_own_place() {
+    let package = package("config_child");
+    let parent = "digraph whole {
+    start -> part -> exit
+    part [shape=folder, label=\"Part\", subpipeline.file=\"parts/review.dot\"]
+}
+";
+    package.write("src/review.dot", parent);
+    package.write("src/parts/review.dot", PIPELINE);
+    // A child looks for its prompts beside itself.
+    let said = package.check();
+    let place = "there is no task `review` [prompt_layer_missing]\n  --> orchestra.yaml:10:11";
+    assert!(said.listed().contains(place), "{}", said.listed());
+    package.write("src/parts/prompts/tasks/review.yaml", TASK);
+    silent(&package.check());
+    package.write(
+        "src/parts/review.dot",
+        PIPELINE.replace("agent=reviewer", "agent=reviewr"),
+    );
+    let said = package.check();
+    let own = said.about("unknown agent `reviewr` [unknown_agent]");
+    assert!(own.text.contains("--> src/parts/review.dot:4:18"), "{}", own.text);
+    // A child has no token in the program; its fault points at the name of the file that leads to it.
+    assert_eq!(own.start, (1, 41), "{}", said.listed());
+}
+
+#[test]
 fn files_that_are_no_configuration_and_no_layer_are_told_with_their_places() {
     let broken = told(
         "config_broken",

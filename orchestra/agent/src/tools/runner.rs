@@ -108,7 +108,8 @@ impl ToolRunner {
         } else {
             1
         };
-        let calls = calls.iter().map(|call| self.call(call).boxed());
+        // A list, because a closure here would not hold for every lifetime that callers have.
+        let calls: Vec<_> = calls.iter().map(|call| self.call(call).boxed()).collect();
         stream::iter(calls).buffered(parallel).collect().await
     }
 

@@ -64,7 +64,10 @@ impl Tool for Shell {
 pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellCommand {
     let names = context.inherited_env().iter();
     let command = names.fold(command, |command, name| command.inherit(name.as_str()));
+    // What is read by a model is sent to its provider.
+    let redactor = context.stage().and_then(|stage| stage.redactor().cloned());
     command
+        .redact(redactor)
         .directory(context.root())
         .cancel(context.cancellation().clone())
 }

@@ -1,8 +1,10 @@
 //! `compile`: check, then print the graph as it will run.
 
-use orchestra_graph::{Known, Loaded, Pipeline, Stage};
+use orchestra_config::Resolution;
+use orchestra_graph::{Analysis, Known, Loaded, Pipeline, Stage};
 use serde_json::{Value, json};
 
+use crate::agents::{self, ProjectAgents, print_resolution};
 use crate::args::{CompileArgs, Format};
 use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_reports};
@@ -19,29 +21,45 @@ pub(crate) fn compile(
     let Some(pipeline) = loaded.pipeline() else {
         return Ok(Exit::Invalid);
     };
+    let agents = ProjectAgents::find(
+        args.config.as_deref(),
+        &pipeline.file,
+        pipelines.entry(&args.file),
+        terminal,
+    )?;
+    let analysis = Analysis::new(&loaded.graph, &loaded.source);
+    let resolution = agents.resolve_graph(&analysis);
+    let invalid = print_resolution(&resolution, terminal);
     if terminal.json {
-        terminal.object(&object(&loaded, &pipeline));
+        terminal.object(&object(&loaded, &pipeline, &agents, &resolution));
     } else {
-        terminal.result(&table(&loaded, &pipeline));
+        terminal.result(&table(&loaded, &pipeline, &resolution));
+        let models = resolution.table();
+        if !models.is_empty() {
+            let of = agents.path().map_or(String::new(), |path| format!(" by {path}"));
+            terminal.result(&format!("\nmodel stages{of}\n{}", models.trim_end()));
+        }
     }
-    Ok(Exit::Ok)
+    Ok(if invalid { Exit::Invalid } else { Exit::Ok })
 }
 
 fn stages(pipeline: &Pipeline) -> impl Iterator<Item = Stage<'_>> {
     (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(orchestra_graph::NodeIndex(at)))
 }
 
-/// The model of a stage as its attributes say, with the provider in front where one is named.
-fn model(stage: Stage<'_>) -> String {
-    if stage.kind() != orchestra_graph::kind::CODERGEN {
+/// The model of a stage, with its provider.
+fn model(resolution: &Resolution, stage: Stage<'_>) -> String {
+    let Some(resolved) = resolution.stage(stage.id()) else {
         return String::new();
-    }
-    let name = Known::LlmModel.name();
-    match (stage.text(Known::LlmProvider.name()), stage.text(name)) {
-        (Some(provider), Some(model)) => format!("{provider}/{model}"),
-        (Some(provider), None) => format!("{provider}/(default)"),
-        (None, Some(model)) => model.to_owned(),
-        (None, None) => "(default)".to_owned(),
+    };
+    let text = |chosen: &Option<orchestra_config::Chosen<String>>| {
+        chosen
+            .as_ref()
+            .map_or("(none)".to_owned(), |chosen| chosen.value.clone())
+    };
+    match resolved.backend_kind.needs_model() || resolved.model.is_some() {
+        true => format!("{}/{}", text(&resolved.provider), text(&resolved.model)),
+        false => resolved.backend.value.clone(),
     }
 }
 
@@ -75,7 +93,7 @@ fn routes(pipeline: &Pipeline, stage: Stage<'_>) -> Vec<String> {
     routes
 }
 
-fn table(loaded: &Loaded, pipeline: &Pipeline) -> String {
+fn table(loaded: &Loaded, pipeline: &Pipeline, resolution: &Resolution) -> String {
     let mut lines = vec![pipeline.title().to_owned()];
     if !pipeline.goal().is_empty() {
         lines.push(format!("goal: {}", pipeline.goal()));
@@ -96,17 +114,16 @@ fn table(loaded: &Loaded, pipeline: &Pipeline) -> String {
                 first_line(stage.text(Known::ToolCommand.name()).unwrap_or_default())
             }
             kind if runs_child(kind) => child(pipeline, stage).unwrap_or_default().to_owned(),
-            _ => stage
-                .text(Known::AgentTools.name())
-                .unwrap_or_default()
-                .to_owned(),
+            _ => resolution
+                .stage(stage.id())
+                .map_or_else(String::new, |stage| stage.tools.join(" ")),
         };
         let mut routes = routes(pipeline, stage).into_iter();
         let first = routes.next().unwrap_or_default();
         rows.push([
             stage.id().to_owned(),
             stage.kind().to_owned(),
-            model(stage),
+            model(resolution, stage),
             tools,
             first,
         ]);
@@ -157,7 +174,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-fn object(loaded: &Loaded, pipeline: &Pipeline) -> Value {
+fn object(loaded: &Loaded, pipeline: &Pipeline, agents: &ProjectAgents, resolution: &Resolution) -> Value {
     let nodes: Vec<Value> = stages(pipeline)
         .map(|stage| {
             let routes: Vec<Value> = stage
@@ -184,6 +201,7 @@ fn object(loaded: &Loaded, pipeline: &Pipeline) -> Value {
                 "handler": stage.kind(),
                 "model": stage.text(Known::LlmModel.name()),
                 "provider": stage.text(Known::LlmProvider.name()),
+                "resolved": agents::object(resolution, stage.id()),
                 "child": child(pipeline, stage),
                 "line": stage.row().position.line,
                 "attributes": attributes,
@@ -201,6 +219,7 @@ fn object(loaded: &Loaded, pipeline: &Pipeline) -> Value {
         "goal": pipeline.goal(),
         "start": pipeline.stage(pipeline.start).id(),
         "exit": pipeline.stage(pipeline.exit).id(),
+        "config": agents.path(),
         "nodes": nodes,
     })
 }

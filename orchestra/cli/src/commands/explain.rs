@@ -1,6 +1,6 @@
 //! `explain`: the page of a diagnostic.
 
-use orchestra_graph::did_you_mean;
+use orchestra_graph::{Page, did_you_mean};
 use serde_json::json;
 
 use crate::args::ExplainArgs;
@@ -8,9 +8,11 @@ use crate::error::{CliError, Exit};
 use crate::terminal::Terminal;
 
 pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let rules = orchestra_graph::rules();
+    let mut rules: Vec<&Page> = orchestra_graph::rules().iter().collect();
+    rules.extend(orchestra_config::rules());
+    rules.sort_by_key(|rule| rule.code);
     let Some(code) = args.code.as_deref() else {
-        for rule in rules {
+        for rule in &rules {
             if terminal.json {
                 terminal.object(&json!({
                     "schema": "orchestra.rule/1", "code": rule.code, "severity": rule.severity.word(), "summary": rule.summary,
@@ -28,7 +30,7 @@ pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, C
     };
     // A code may be pasted with the severity and brackets around it, as it is printed.
     let code = code.rsplit('[').next().unwrap_or(code).trim_end_matches(']');
-    match orchestra_graph::explain(code) {
+    match rules.iter().find(|rule| rule.code == code) {
         Some(page) => {
             if terminal.json {
                 terminal

@@ -5,7 +5,7 @@ use std::path::Path;
 use orchestra_engine::{PinnedPipeline, RunFolder, Script, SharedPipeline};
 use orchestra_graph::{LoadOptions, Loaded, ReadFault, Source, load};
 
-use super::run::{limits, sound};
+use super::run::{agents, limits, sound};
 use crate::Entry;
 use crate::args::{GoingOn, Lints, ReplayArgs, ResumeArgs};
 use crate::entry::{Begin, GoOnOptions, transforms};
@@ -66,11 +66,22 @@ fn go_on(
     let Some(begun_with) = BegunWith::of(&run, pipelines, terminal)? else {
         return Ok(Exit::Invalid);
     };
+    let script = script(&run)?;
+    let simulated = script.is_some();
+    let config = args.config.as_deref();
+    let agents = agents(
+        config,
+        &begun_with.pipeline,
+        begun_with.entry,
+        simulated,
+        terminal,
+    )?;
     Going {
         pipeline: begun_with.pipeline,
         entry: begun_with.entry,
         begin: begin(options),
-        script: script(&run)?,
+        script,
+        agents,
         answers: &args.answers,
         durability: run.manifest().durability,
         runs,

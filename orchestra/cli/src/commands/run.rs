@@ -1,5 +1,6 @@
 //! `run`: runs a pipeline and tells how it goes.
 
+use std::path::Path;
 use std::time::Duration;
 
 use orchestra_engine::{Budget, Durability, Script, SharedPipeline};
@@ -8,6 +9,8 @@ use orchestra_testkit::{check_script, read_script_file};
 use serde_json::{Value, json};
 
 use super::count;
+use crate::Entry;
+use crate::agents::ProjectAgents;
 use crate::args::{Format, LimitOptions, RunArgs, Survives};
 use crate::entry::{Begin, Limits, StartOptions};
 use crate::error::{CliError, Exit};
@@ -33,6 +36,13 @@ pub(crate) fn run(
         return Ok(Exit::Invalid);
     };
     let script = script(args, simulate, &pipeline)?;
+    let agents = agents(
+        args.config.as_deref(),
+        &pipeline,
+        pipelines.entry(file),
+        script.is_some(),
+        terminal,
+    )?;
     let options = StartOptions {
         params: args
             .set
@@ -48,6 +58,7 @@ pub(crate) fn run(
         entry: pipelines.entry(file),
         begin: Begin::Start(options),
         script,
+        agents,
         answers: &args.answers,
         durability: match args.durability {
             Survives::Full => Durability::Full,
@@ -58,6 +69,22 @@ pub(crate) fn run(
         terminal,
     }
     .go()
+}
+
+/// The agents that run the model stages, where there are any and they are not simulated.
+pub(super) fn agents(
+    config: Option<&Path>,
+    pipeline: &SharedPipeline,
+    entry: Option<&Entry>,
+    simulated: bool,
+    terminal: &Terminal,
+) -> Result<Option<ProjectAgents>, CliError> {
+    if simulated {
+        return Ok(None);
+    }
+    let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
+    agents.check(pipeline, terminal)?;
+    Ok(Some(agents))
 }
 
 /// The pipeline, if it can be run; what is to be said of it is told.

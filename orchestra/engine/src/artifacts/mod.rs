@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 pub use error::ArtifactError;
 
 use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::redact::Redactor;
 use crate::store::{ARTIFACTS, Durability, FileSystem, StoreError, system};
 use index::{Entry, Index, Live, Place};
 
@@ -99,6 +100,7 @@ struct Shared {
     files: Arc<dyn FileSystem>,
     threshold: u64,
     clock: Arc<dyn Clock>,
+    redactor: Option<Redactor>,
     live: RwLock<Live>,
     /// Taken before `live`, and held while something is written.
     index: Mutex<Option<Index>>,
@@ -117,6 +119,8 @@ pub(crate) struct Keeping {
     /// Asked before every change: whether the run still belongs to this process (rule D5).
     pub(crate) guard: Guard,
     pub(crate) clock: Arc<dyn Clock>,
+    /// What takes secrets out of what is stored.
+    pub(crate) redactor: Option<Redactor>,
 }
 
 pub(crate) type Guard = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
@@ -129,6 +133,7 @@ impl Default for Keeping {
             durability: Durability::Full,
             guard: Arc::new(|| Ok(())),
             clock: Arc::new(SystemClock::new()),
+            redactor: None,
         }
     }
 }
@@ -174,6 +179,7 @@ impl ArtifactStore {
                 files: keeping.files,
                 threshold: keeping.threshold,
                 clock: keeping.clock,
+                redactor: keeping.redactor,
                 live: RwLock::new(live),
                 changes: AtomicU64::new(index.as_ref().map_or(0, Index::len)),
                 index: Mutex::new(index),
@@ -220,6 +226,10 @@ impl ArtifactStore {
             return Err(ArtifactError::TooDeep { id, limit: MAX_DEPTH });
         }
         let shared = &*self.shared;
+        let mut data = data;
+        if let Some(redactor) = &self.shared.redactor {
+            redactor.value(&mut data);
+        }
         let bytes = serde_json::to_vec(&data).map_err(|source| StoreError::Json {
             path: shared.folder.clone().unwrap_or_default(),
             source,

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use orchestra_core::{FailureCategory, Outcome, Usage};
 
+use super::child::WAITS_FOR_HUMAN;
+use crate::interview::InterviewError;
 use crate::stage::StageContext;
 
 /// What a model stage asks of the backend (Attractor 4.5).
@@ -171,6 +173,28 @@ impl BackendError {
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BackendError {
         self.source = Some(source.into());
         self
+    }
+}
+
+/// A question to a person that got no answer; where nobody can be asked, the run waits for somebody.
+impl From<InterviewError> for BackendError {
+    fn from(error: InterviewError) -> BackendError {
+        match error {
+            InterviewError::Unavailable { reason } => BackendError {
+                category: FailureCategory::Pipeline,
+                ..BackendError::terminal(reason)
+            }
+            .code(WAITS_FOR_HUMAN),
+            InterviewError::Failed {
+                reason,
+                category,
+                source,
+            } => BackendError {
+                category,
+                source,
+                ..BackendError::terminal(reason)
+            },
+        }
     }
 }
 

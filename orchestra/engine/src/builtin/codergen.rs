@@ -161,7 +161,10 @@ pub(crate) fn responded(node: &str, text: &str) -> Outcome {
 pub(crate) fn keep(stage: &StageContext, file: StageFile, text: &str) -> Result<(), StoreError> {
     let run = stage.run();
     match &run.store {
-        Some(store) => store.write(stage.place().as_ref(), file, text.as_bytes()),
+        Some(store) => {
+            let text = run.redacted(text);
+            store.write(stage.place().as_ref(), file, text.as_bytes())
+        }
         None => Ok(()),
     }
 }

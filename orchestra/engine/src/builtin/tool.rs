@@ -39,7 +39,8 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     // What an earlier tool may have planted at these places goes first.
     files.remove(place.as_ref(), StageFile::ToolOutput)?;
     files.remove(place.as_ref(), StageFile::ToolError)?;
-    files.write(place.as_ref(), StageFile::Prompt, node.prompt().as_bytes())?;
+    let prompt = stage.run().redacted(node.prompt());
+    files.write(place.as_ref(), StageFile::Prompt, prompt.as_bytes())?;
     let timeout = node.duration("timeout");
     let settings = &stage.run().settings;
     let mut command = ShellCommand::new(text)
@@ -50,6 +51,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
         .stdout_file(folder.join(StageFile::ToolOutput.name()))
         .stderr_file(folder.join(StageFile::ToolError.name()))
         .capture_limit(OUTPUT)
+        .redact(settings.redactor.clone())
         .timeout(timeout)
         .cancel(stage.cancellation());
     for name in settings

@@ -7,7 +7,8 @@ use super::{InterviewError, Interviewer};
 /// What is said where a text is wanted.
 const TEXT: &str = "auto-approved";
 
-/// Says yes, takes the first option, writes `auto-approved` where a text is wanted (Attractor 6.4, 11.8). Every answer
+/// Says yes, takes the first option, writes `auto-approved` where a text is wanted (Attractor 6.4, 11.8), and approves
+/// what a model says in a conversation. Every answer
 /// is recorded as an automatic one.
 ///
 /// ```
@@ -26,6 +27,8 @@ pub struct AutoApprove;
 impl Interviewer for AutoApprove {
     async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
         let answer = match question.kind {
+            // Anything else would go on for ever.
+            _ if question.is_chat() => Answer::choice("/approve"),
             QuestionKind::YesNo | QuestionKind::Confirm => Answer::yes(),
             QuestionKind::SingleSelect | QuestionKind::MultiSelect => match question.options.first() {
                 Some(option) if !option.freeform => Answer::choice(&option.key),

@@ -6,6 +6,7 @@ use std::io::{self, BufRead as _, Write as _};
 use std::path::Path;
 
 use super::{OutputStream, ProcessError};
+use crate::redact::{RedactedStream, Redactor};
 
 /// Bytes asked of a stream at a time.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -23,6 +24,7 @@ pub(super) struct Sink {
     kept: Kept,
     file: OutputFile,
     line: Vec<u8>,
+    redacted: Option<RedactedStream>,
 }
 
 impl Sink {
@@ -32,17 +34,29 @@ impl Sink {
         limit: usize,
         file: Option<&Path>,
         file_limit: u64,
+        redactor: Option<&Redactor>,
     ) -> Result<Self, ProcessError> {
         Ok(Self {
             stream,
             kept: Kept::new(limit),
             file: OutputFile::create(file, file_limit)?,
             line: Vec::new(),
+            redacted: redactor.map(Redactor::stream),
         })
     }
 
     /// Takes the next bytes of the stream.
     pub(super) fn feed(&mut self, chunk: &[u8], on_line: &mut Option<OnLine>) {
+        match &mut self.redacted {
+            Some(redacted) => {
+                let clean = redacted.push_bytes(chunk);
+                self.take(&clean, on_line);
+            }
+            None => self.take(chunk, on_line),
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8], on_line: &mut Option<OnLine>) {
         self.kept.push(chunk);
         self.file.write(chunk);
         let Some(on_line) = on_line else { return };
@@ -64,6 +78,9 @@ impl Sink {
 
     /// Ends the stream: a last line without a line feed is shown, the text is put together.
     pub(super) fn finish(mut self, on_line: &mut Option<OnLine>) -> Captured {
+        if let Some(rest) = self.redacted.as_mut().map(RedactedStream::finish_bytes) {
+            self.take(&rest, on_line);
+        }
         if let (Some(on_line), false) = (on_line, self.line.is_empty()) {
             show(self.stream, &mut self.line, on_line);
         }
@@ -318,7 +335,7 @@ mod tests {
         let mut on_line: Option<OnLine> = Some(Box::new(move |_, line| {
             let _ = send.send(line.to_owned());
         }));
-        let mut sink = Sink::create(OutputStream::Stdout, 10, None, 0).unwrap();
+        let mut sink = Sink::create(OutputStream::Stdout, 10, None, 0, None).unwrap();
         for chunk in [&b"a"[..], b"b\r\nc\n\n", &[b'x'; 3 * SHOWN_LINE], b"\nend"] {
             sink.feed(chunk, &mut on_line);
         }

@@ -47,6 +47,8 @@ use tokio_util::sync::CancellationToken;
 
 use capture::{OnLine, Sink};
 
+use crate::redact::Redactor;
+
 /// The variable that marks the processes of a command, on Unix. Its value is different for each.
 pub const MARK_VARIABLE: &str = "ORCHESTRA_TOOL_ID";
 
@@ -153,6 +155,7 @@ pub struct ShellCommand {
     cancel: Option<CancellationToken>,
     on_line: Option<OnLine>,
     input: Option<Vec<u8>>,
+    redactor: Option<Redactor>,
 }
 
 impl ShellCommand {
@@ -172,6 +175,7 @@ impl ShellCommand {
             cancel: None,
             on_line: None,
             input: None,
+            redactor: None,
         }
     }
 
@@ -236,6 +240,13 @@ impl ShellCommand {
     /// The number of bytes after which each file is ended by a note: 64 MiB unless set.
     pub fn file_limit(mut self, bytes: u64) -> Self {
         self.file_limit = bytes;
+        self
+    }
+
+    /// Takes secrets out of both outputs: of what is kept in memory, of the files and of the lines for display. Numbers of
+    /// bytes are those without secrets.
+    pub fn redact(mut self, redactor: impl Into<Option<Redactor>>) -> Self {
+        self.redactor = redactor.into();
         self
     }
 
@@ -546,7 +557,14 @@ impl Streams {
     /// The sinks as the command asks for them; its function for lines moves here.
     fn create(command: &mut ShellCommand) -> Result<Self, ProcessError> {
         let sink = |stream, file: &Option<PathBuf>| {
-            Sink::create(stream, command.capture_limit, file.as_deref(), command.file_limit)
+            let redactor = command.redactor.as_ref();
+            Sink::create(
+                stream,
+                command.capture_limit,
+                file.as_deref(),
+                command.file_limit,
+                redactor,
+            )
         };
         Ok(Self {
             stdout: sink(OutputStream::Stdout, &command.stdout_file)?,

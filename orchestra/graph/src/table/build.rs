@@ -14,6 +14,11 @@ use crate::condition::Expression;
 use crate::joins::Joins;
 use crate::kind;
 use crate::label::normalize_label;
+use crate::lower::class_of;
+use crate::model::{Graph, Node};
+
+/// The attribute of the table that holds the class of the subgraph around a node.
+const SUBGRAPH: &str = "subgraph";
 
 pub(super) struct Builder<'a, 'g> {
     analysis: &'a Analysis<'g>,
@@ -43,6 +48,7 @@ impl<'a, 'g> Builder<'a, 'g> {
         let mut nodes = Vec::with_capacity(graph.nodes.len());
         let mut edges = Vec::with_capacity(graph.edges.len());
         let joins = Joins::new(self.analysis);
+        let keeps_threads = keeps_threads(graph);
         for (index, node) in graph.indexed_nodes() {
             let first = edges.len() as u32;
             for at in self.analysis.outgoing(index) {
@@ -97,7 +103,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                     start: first,
                     end: edges.len() as u32,
                 },
-                attributes: self.attributes(&node.attributes, &[]),
+                attributes: self.node_attributes(graph, node, keeps_threads),
                 retry_target: target(Known::RetryTarget),
                 fallback_retry_target: target(Known::FallbackRetryTarget),
                 max_visits: count(node.attributes.integer(Known::MaxVisits)),
@@ -140,6 +146,29 @@ impl<'a, 'g> Builder<'a, 'g> {
             graph_attributes,
             children: Cow::Owned(Vec::new()),
         })
+    }
+
+    /// The attributes of a node, with the class that the subgraph around it gives, where sessions go by it
+    /// (Attractor 5.4).
+    fn node_attributes(&mut self, graph: &Graph, node: &Node, keeps_threads: bool) -> Rows {
+        let mut rows = self.attributes(&node.attributes, &[]);
+        let class = class_around(graph, node).filter(|_| keeps_threads);
+        if let Some(class) = class.filter(|_| node.attributes.find(SUBGRAPH).is_none()) {
+            self.rows.push(AttributeRow {
+                key: owned(SUBGRAPH),
+                value: Constant::String(class.into()),
+            });
+            let end = self.rows.len() as u32;
+            rows = Rows {
+                start: if rows == Rows::default() {
+                    end - 1
+                } else {
+                    rows.start
+                },
+                end,
+            };
+        }
+        rows
     }
 
     fn attributes(&mut self, attributes: &Attributes, except: &[Known]) -> Rows {
@@ -209,4 +238,32 @@ fn owned(text: &str) -> Text {
 
 fn count(number: Option<i64>) -> Option<u32> {
     number.map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// Whether any stage may carry on with the conversation of an earlier one (Attractor 5.4).
+fn keeps_threads(graph: &Graph) -> bool {
+    let full =
+        |attributes: &Attributes, known| attributes.text(known).is_some_and(|word| word.trim() == "full");
+    full(&graph.attributes, Known::DefaultFidelity)
+        || graph
+            .nodes
+            .iter()
+            .any(|node| full(&node.attributes, Known::Fidelity))
+        || graph
+            .edges
+            .iter()
+            .any(|edge| full(&edge.attributes, Known::Fidelity))
+}
+
+/// The class that the innermost subgraph with a label gives to a node.
+fn class_around(graph: &Graph, node: &Node) -> Option<String> {
+    let mut at = node.subgraph;
+    while let Some(subgraph) = at.and_then(|at| graph.subgraphs.get(at as usize)) {
+        let class = subgraph.label.as_deref().map(class_of).unwrap_or_default();
+        if !class.is_empty() {
+            return Some(class);
+        }
+        at = subgraph.parent;
+    }
+    None
 }

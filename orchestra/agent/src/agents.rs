@@ -1,0 +1,348 @@
+//! The backend that runs model stages as a project configures them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions};
+use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend};
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault};
+
+use crate::cli_backend::CliBackend;
+use crate::model::{Model, ModelError};
+use crate::prices::PriceTable;
+use crate::providers::Models;
+use crate::settings;
+use crate::talk::Talk;
+use crate::tool::{ToolRegistry, ToolSet};
+use crate::tools::{BuiltinTools, SelectError, SelectedTools, select};
+
+type Reader = Arc<dyn Fn(&str, u64) -> Result<Vec<u8>, ReadFault> + Send + Sync>;
+
+/// What a pipeline is told apart by: its name, its file and its text.
+type Key = (String, String, String);
+
+/// Runs model stages as a project says: with its agents, prompts, models, tools and backends.
+///
+/// Each stage is run by the backend that the configuration, the pipeline or the node names: *direct* (one call, no tools),
+/// *agent* (model and tools in turn until the stage is done), *cli* (a program) or *simulation*.
+///
+/// ```
+/// use orchestra_agent::{Agents, Model, ModelFuture, ModelReply, ModelRequest, OnText};
+/// use orchestra_config::Project;
+/// use orchestra_engine::Engine;
+/// # use orchestra_graph::{ReadFault, Source, load};
+/// struct Echo;
+/// impl Model for Echo {
+///     fn call<'a>(&'a self, request: &'a ModelRequest, _: Option<OnText<'a>>) -> ModelFuture<'a> {
+///         Box::pin(async move { Ok(ModelReply::text(format!("I am {}.", request.model))) })
+///     }
+/// }
+/// let files = |path: &str, _: u64| match path {
+///     "orchestra.yaml" => Ok(b"backend: direct\nproviders: {default: house, house: {kind: ollama, models: {smart: owl-7b}}}".to_vec()),
+///     _ => Err(ReadFault::Missing),
+/// };
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let project = Project::load("orchestra.yaml", &files);
+/// let agents = Agents::builder(project).reader(files).model(Echo).build()?;
+/// # let text = "digraph { start -> ask -> exit; ask [prompt=\"Who are you?\"] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// assert!(!agents.resolve(&pipeline).has_errors());
+/// let engine = Engine::builder().backend(agents).build()?;
+/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert_eq!(result.context.text("last_response"), "I am owl-7b.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Agents {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    project: Project,
+    reader: Option<Reader>,
+    user_folder: Option<String>,
+    agents: BTreeMap<String, Agent>,
+    registry: ToolRegistry,
+    model: Arc<dyn Model>,
+    /// The models of the configuration, where no other stand in for them.
+    models: Option<Arc<Models>>,
+    prices: PriceTable,
+    streams: bool,
+    resolved: Mutex<HashMap<Key, Arc<Resolution>>>,
+}
+
+impl Shared {
+    fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
+        let reader = self.reader.as_ref().map(|reader| {
+            let reader = reader.clone();
+            move |path: &str, limit: u64| reader(path, limit)
+        });
+        resolve(&ResolveOptions {
+            reader: reader.as_ref().map(|reader| reader as &dyn ChildReader),
+            agents: self.agents.clone(),
+            tools: self.registry.names().map(str::to_owned).collect(),
+            user_folder: self.user_folder.clone(),
+        })
+    }
+}
+
+/// Makes [`Agents`].
+///
+/// ```
+/// use orchestra_agent::Agents;
+/// use orchestra_config::Project;
+/// let agents = Agents::builder(Project::default()).streaming(false).build()?;
+/// assert!(agents.secrets().is_empty());
+/// # Ok::<(), orchestra_agent::ModelError>(())
+/// ```
+pub struct AgentsBuilder {
+    project: Project,
+    reader: Option<Reader>,
+    user_folder: Option<String>,
+    agents: BTreeMap<String, Agent>,
+    registry: ToolRegistry,
+    model: Option<Arc<dyn Model>>,
+    streams: bool,
+}
+
+impl AgentsBuilder {
+    /// How prompt layers are read. Paths are relative to whatever those of configuration and pipelines are.
+    #[must_use]
+    pub fn reader(mut self, reader: impl ChildReader + Send + Sync + 'static) -> AgentsBuilder {
+        self.reader = Some(Arc::new(move |path: &str, limit: u64| reader.read(path, limit)));
+        self
+    }
+
+    /// The user's own folder of prompts, which is looked through last.
+    #[must_use]
+    pub fn user_folder(mut self, folder: impl Into<String>) -> AgentsBuilder {
+        self.user_folder = Some(folder.into());
+        self
+    }
+
+    /// Adds tools of the program.
+    #[must_use]
+    pub fn tools(mut self, tools: impl ToolSet) -> AgentsBuilder {
+        tools.register(&mut self.registry);
+        self
+    }
+
+    /// Adds an agent of the program; one of the same name in the configuration stands in its place.
+    #[must_use]
+    pub fn agent(mut self, name: impl Into<String>, agent: Agent) -> AgentsBuilder {
+        self.agents.insert(name.into(), agent);
+        self
+    }
+
+    /// Puts a model in the place of all that the configuration names.
+    #[must_use]
+    pub fn model(mut self, model: impl Model) -> AgentsBuilder {
+        self.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Whether answers are streamed; unless said otherwise, they are.
+    #[must_use]
+    pub fn streaming(mut self, wanted: bool) -> AgentsBuilder {
+        self.streams = wanted;
+        self
+    }
+
+    /// The backend.
+    ///
+    /// # Errors
+    /// A provider of the configuration cannot be called: its address is none, or its headers cannot be sent.
+    pub fn build(self) -> Result<Agents, ModelError> {
+        let configuration = &self.project.configuration;
+        let mut registry = ToolRegistry::default();
+        BuiltinTools.register(&mut registry);
+        settings::command_tools(configuration, &mut registry)?;
+        for tool in self.registry.all() {
+            registry.add(tool.clone());
+        }
+        let prices = settings::prices(configuration);
+        let (model, models) = match self.model {
+            Some(model) => (model, None),
+            None => {
+                let models = Arc::new(Models::new(settings::providers(configuration)?)?);
+                let model: Arc<dyn Model> = models.clone();
+                (model, Some(models))
+            }
+        };
+        Ok(Agents {
+            shared: Arc::new(Shared {
+                project: self.project,
+                reader: self.reader,
+                user_folder: self.user_folder,
+                agents: self.agents,
+                registry,
+                model,
+                models,
+                prices,
+                streams: self.streams,
+                resolved: Mutex::default(),
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for AgentsBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentsBuilder").finish_non_exhaustive()
+    }
+}
+
+impl Agents {
+    /// Begins the backend of a project.
+    pub fn builder(project: Project) -> AgentsBuilder {
+        AgentsBuilder {
+            project,
+            reader: None,
+            user_folder: None,
+            agents: BTreeMap::new(),
+            registry: ToolRegistry::default(),
+            model: None,
+            streams: true,
+        }
+    }
+
+    /// What the model stages of a pipeline get, and what is wrong with that. A pipeline with errors does not run well: ask
+    /// before it starts.
+    pub fn resolve(&self, pipeline: &Pipeline) -> Arc<Resolution> {
+        let key = (
+            pipeline.name.to_string(),
+            pipeline.file.to_string(),
+            pipeline.source.to_string(),
+        );
+        let shared = &self.shared;
+        let mut resolved = shared.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = resolved.get(&key) {
+            return known.clone();
+        }
+        let resolution = Arc::new(shared.with_options(|options| shared.project.resolve(pipeline, options)));
+        resolved.insert(key, resolution.clone());
+        resolution
+    }
+
+    /// What the model stages of a checked graph get; faults have their places in it.
+    pub fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
+        let shared = &self.shared;
+        shared.with_options(|options| shared.project.resolve_graph(analysis, options))
+    }
+
+    /// What is missing before the stages of a pipeline can call their models: an error for each provider without a key.
+    pub fn missing_keys(&self, pipeline: &Pipeline) -> Vec<ModelError> {
+        let Some(models) = &self.shared.models else {
+            return Vec::new();
+        };
+        let resolution = self.resolve(pipeline);
+        let calling = resolution
+            .stages
+            .iter()
+            .filter(|stage| matches!(stage.backend_kind, BackendKind::Direct | BackendKind::Agent));
+        let mut providers: Vec<&str> = calling
+            .filter_map(|stage| stage.provider.as_ref().map(|provider| provider.value.as_str()))
+            .collect();
+        providers.sort_unstable();
+        providers.dedup();
+        models.missing_keys(providers)
+    }
+
+    /// The keys of the providers and the values of their headers, for
+    /// [`EngineBuilder::secrets`](orchestra_engine::EngineBuilder::secrets).
+    pub fn secrets(&self) -> Vec<String> {
+        use secrecy::ExposeSecret as _;
+        let models = self.shared.models.iter();
+        models
+            .flat_map(|models| models.secrets())
+            .map(|secret| secret.expose_secret().to_owned())
+            .collect()
+    }
+
+    /// The project.
+    pub fn project(&self) -> &Project {
+        &self.shared.project
+    }
+
+    pub(crate) fn model(&self) -> &dyn Model {
+        &*self.shared.model
+    }
+
+    /// The provider of a model for which none is named, told by the model's name.
+    pub(crate) fn provider_of(&self, model: &str) -> String {
+        let models = self.shared.models.as_ref();
+        let found = models.and_then(|models| models.provider_of_model(model));
+        found.unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn prices(&self) -> &PriceTable {
+        &self.shared.prices
+    }
+
+    pub(crate) fn streams(&self) -> bool {
+        self.shared.streams
+    }
+
+    pub(crate) fn selected(&self, names: &[String]) -> Result<SelectedTools, SelectError> {
+        Ok(SelectedTools::new(select(
+            &self.shared.registry,
+            names,
+            &[],
+            None,
+        )?))
+    }
+
+    /// The variables of the environment that commands of tools may see.
+    pub(crate) fn environment(&self) -> Vec<String> {
+        let names = self.shared.project.configuration.environment.iter();
+        names.map(|name| name.value.clone()).collect()
+    }
+
+    /// How many tools run side by side in a backend of the configuration.
+    pub(crate) fn parallel_tools(&self, backend: &str) -> Option<usize> {
+        let backend = self.shared.project.configuration.backends.get(backend)?;
+        let most = backend.max_parallel_tools.as_ref()?.value;
+        usize::try_from(most).ok()
+    }
+}
+
+impl CodergenBackend for Agents {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let resolution = self.resolve(request.stage.pipeline());
+        let node = request.stage.node().id().to_owned();
+        let Some(resolved) = resolution.stage(&node) else {
+            return Err(BackendError::terminal(format!("`{node}` is no model stage")));
+        };
+        if resolved.backend_kind == BackendKind::Simulation {
+            return SimulationBackend.run(request).await;
+        }
+        let talk = Talk {
+            agents: self,
+            stage: request.stage,
+            resolved,
+            prompt: request.prompt,
+        };
+        if resolved.backend_kind != BackendKind::Cli {
+            return talk.lead().await;
+        }
+        let name = &resolved.backend.value;
+        let backend = self.shared.project.configuration.backends.get(name);
+        match backend.and_then(|backend| settings::program(&backend.value)) {
+            Some(program) => talk.by_program(&CliBackend::new(program)).await,
+            None => Err(
+                BackendError::terminal(format!("the backend `{name}` has no `command`")).code("cli_command"),
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for Agents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agents")
+            .field("project", &self.shared.project.path)
+            .field("tools", &self.shared.registry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,465 @@
+//! A conversation between a model, its tools and perhaps a person, as a machine: what happened goes in, what is to be
+//! done next comes out. It does nothing itself, and the same events always give the same conversation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::compaction;
+use crate::model::{Arguments, Message, ModelReply, StopReason, ToolCall, ToolResult};
+use crate::report::{self, Report};
+
+/// How often running an answer may hold nothing but calls that nobody can make.
+const MOST_MALFORMED: u32 = 3;
+/// How often an answer that was cut off is asked to go on.
+const MOST_CUTS: u32 = 2;
+
+/// How a conversation is led.
+///
+/// ```
+/// use orchestra_agent::ConversationRules;
+/// let rules = ConversationRules::default();
+/// assert_eq!((rules.max_turns, rules.interactive), (50, false));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ConversationRules {
+    /// How often the model is asked at most.
+    pub max_turns: u32,
+    /// Whether a person answers where the model calls no tools.
+    pub interactive: bool,
+    /// Whether the model reports its outcome by a tool, and is reminded of it once.
+    pub reports: bool,
+    /// Whether the model is reminded where it ends without a report.
+    pub reminds: bool,
+    /// After how many tokens the conversation is made shorter; `None` is never.
+    pub compact_at: Option<u64>,
+}
+
+impl Default for ConversationRules {
+    fn default() -> ConversationRules {
+        ConversationRules {
+            max_turns: 50,
+            interactive: false,
+            reports: false,
+            reminds: false,
+            compact_at: None,
+        }
+    }
+}
+
+/// What happened in a conversation. A list of these is all that must be kept of one.
+///
+/// ```
+/// use orchestra_agent::Happened;
+/// let text = serde_json::to_string(&Happened::Said { text: "/done".into() })?;
+/// assert_eq!(text, r#"{"said":{"text":"/done"}}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Happened {
+    /// It began.
+    Began {
+        /// What the model is told about itself.
+        system: String,
+        /// What was said before, and the task as the last message.
+        messages: Vec<Message>,
+    },
+    /// The model answered.
+    Replied {
+        /// The answer.
+        reply: ModelReply,
+    },
+    /// The tools that the model called have ended.
+    Called {
+        /// The results, in the order of the calls.
+        results: Vec<ToolResult>,
+    },
+    /// The person said something.
+    Said {
+        /// What.
+        text: String,
+    },
+}
+
+/// What is to be done next in a conversation.
+///
+/// ```
+/// use orchestra_agent::{Conversation, ConversationRules, Happened, Message, ModelReply, Next};
+/// let mut conversation = Conversation::new(ConversationRules::default());
+/// conversation.on(Happened::Began { system: String::new(), messages: vec![Message::user("Write a poem.")] });
+/// assert_eq!(conversation.next(), Next::AskModel);
+/// conversation.on(Happened::Replied { reply: ModelReply::text("Leaves fall.") });
+/// let Next::End(end) = conversation.next() else { panic!("nothing is left to do") };
+/// assert_eq!(end.text, "Leaves fall.");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// To ask the model, with [`messages`](Conversation::messages).
+    AskModel,
+    /// To make calls of tools.
+    CallTools(Vec<ToolCall>),
+    /// To let the person speak.
+    AskPerson,
+    /// Nothing: it is over.
+    End(End),
+}
+
+/// How a conversation ended.
+///
+/// ```
+/// use orchestra_agent::{End, Ended};
+/// let end = End { text: "Leaves fall.".into(), how: Ended::Answered };
+/// assert!(end.how.is_success());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// The last words of the model.
+    pub text: String,
+    /// What came of it.
+    pub how: Ended,
+}
+
+/// What came of a conversation.
+///
+/// ```
+/// use orchestra_agent::Ended;
+/// assert!(Ended::Approved.is_success());
+/// assert!(!Ended::TurnsUsedUp { turns: 50 }.is_success());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The model had no more to say.
+    Answered,
+    /// The model reported its outcome.
+    Reported(Report),
+    /// The person said that it is done.
+    Done,
+    /// The person approved.
+    Approved,
+    /// The person rejected.
+    Rejected {
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// The model was asked as often as it may be.
+    TurnsUsedUp {
+        /// How often.
+        turns: u32,
+    },
+    /// The model kept calling tools in ways that nobody can follow.
+    Malformed {
+        /// What was wrong the last time.
+        problem: String,
+    },
+    /// The answer was longer than it may be, again and again.
+    Cut,
+    /// The model, or a filter of its provider, declined.
+    Refused,
+}
+
+impl Ended {
+    /// Whether the stage did what it should.
+    pub fn is_success(&self) -> bool {
+        match self {
+            Ended::Answered | Ended::Done | Ended::Approved => true,
+            Ended::Reported(report) => report.status.is_success(),
+            _ => false,
+        }
+    }
+}
+
+/// A conversation between a model, its tools and perhaps a person.
+///
+/// ```
+/// use orchestra_agent::{
+///     Arguments, Conversation, ConversationRules, Happened, Message, ModelReply, Next, StopReason, ToolCall, ToolResult,
+/// };
+/// let mut conversation = Conversation::new(ConversationRules::default());
+/// conversation.on(Happened::Began { system: String::new(), messages: vec![Message::user("What is in a.txt?")] });
+/// let call = ToolCall { id: "1".into(), name: "read_file".into(), arguments: Arguments::parse(r#"{"path":"a.txt"}"#) };
+/// let mut reply = ModelReply::text("");
+/// reply.tool_calls = vec![call.clone()];
+/// reply.stop = StopReason::ToolCalls;
+/// conversation.on(Happened::Replied { reply });
+/// assert_eq!(conversation.next(), Next::CallTools(vec![call]));
+/// let result = ToolResult { id: "1".into(), name: "read_file".into(), content: "tea".into(), is_error: false };
+/// conversation.on(Happened::Called { results: vec![result] });
+/// assert_eq!((conversation.next(), conversation.turns()), (Next::AskModel, 1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    rules: ConversationRules,
+    system: String,
+    messages: Vec<Message>,
+    next: Next,
+    turns: u32,
+    malformed: u32,
+    cuts: u32,
+    reminded: bool,
+    /// The report that came beside other calls, which are made first.
+    reported: Option<(String, Report)>,
+    last_words: String,
+}
+
+impl Conversation {
+    /// A conversation that has yet to begin.
+    pub fn new(rules: ConversationRules) -> Conversation {
+        Conversation {
+            rules,
+            system: String::new(),
+            messages: Vec::new(),
+            next: Next::AskModel,
+            turns: 0,
+            malformed: 0,
+            cuts: 0,
+            reminded: false,
+            reported: None,
+            last_words: String::new(),
+        }
+    }
+
+    /// What the model is told about itself.
+    pub fn system(&self) -> &str {
+        &self.system
+    }
+
+    /// The messages so far.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// How often the model was asked.
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// Whether this is the last time that the model is asked.
+    pub fn is_last_turn(&self) -> bool {
+        self.turns + 1 >= self.rules.max_turns
+    }
+
+    /// What is to be done next.
+    pub fn next(&self) -> Next {
+        self.next.clone()
+    }
+
+    /// The last words of the model.
+    pub fn last_words(&self) -> &str {
+        &self.last_words
+    }
+
+    /// Takes what happened. What does not fit, such as results of calls that were not made, changes nothing.
+    pub fn on(&mut self, happened: Happened) {
+        match (happened, &self.next) {
+            (Happened::Began { system, messages }, Next::AskModel) if self.turns == 0 => {
+                self.system = system;
+                self.messages = messages;
+                self.ask();
+            }
+            (Happened::Replied { reply }, Next::AskModel) => self.replied(&reply),
+            (Happened::Called { results }, Next::CallTools(calls)) => {
+                let results = in_order(calls, results);
+                self.called(results);
+            }
+            (Happened::Said { text }, Next::AskPerson) => self.said(&text),
+            _ => {}
+        }
+    }
+
+    fn replied(&mut self, reply: &ModelReply) {
+        self.turns += 1;
+        self.messages.push(reply.message());
+        if !reply.text.trim().is_empty() {
+            self.last_words.clone_from(&reply.text);
+        }
+        if reply.stop == StopReason::Refused {
+            return self.end(Ended::Refused);
+        }
+        let is_cut = reply.stop == StopReason::MaxTokens;
+        if reply.tool_calls.is_empty() {
+            return match is_cut {
+                true => self.go_on_after_cut(),
+                false => self.ended_its_turn(),
+            };
+        }
+        // Calls that cannot be made, and the report, are answered here; the rest is for the tools.
+        let mut answered = Vec::new();
+        let mut problem = None;
+        let mut calls = Vec::new();
+        for call in &reply.tool_calls {
+            match (&call.arguments, self.rules.reports && call.name == report::NAME) {
+                (Arguments::Malformed { problem: what, .. }, _) => {
+                    let cut = if is_cut {
+                        " The answer was cut off because it was too long; call with less."
+                    } else {
+                        ""
+                    };
+                    let told = format!(
+                        "The arguments are no JSON object: {what}.{cut} Call again with a JSON object that fits the schema."
+                    );
+                    problem = Some(what.clone());
+                    answered.push(refusal(call, told));
+                }
+                (Arguments::Object(fields), true) => match Report::of(fields) {
+                    Ok(report) => {
+                        self.reported = Some((call.id.clone(), report));
+                        answered.push(ToolResult {
+                            id: call.id.clone(),
+                            name: call.name.clone(),
+                            content: "Noted.".to_owned(),
+                            is_error: false,
+                        });
+                    }
+                    Err(what) => {
+                        problem = Some(what.clone());
+                        answered.push(refusal(call, format!("{what} Report again.")));
+                    }
+                },
+                (Arguments::Object(_), false) => calls.push(call.clone()),
+            }
+        }
+        let followed = !calls.is_empty() || self.reported.is_some();
+        self.malformed = if followed { 0 } else { self.malformed + 1 };
+        if self.malformed > MOST_MALFORMED {
+            let problem = problem.unwrap_or_default();
+            return self.end(Ended::Malformed { problem });
+        }
+        if !answered.is_empty() {
+            self.messages.push(Message::Tools { results: answered });
+        }
+        match calls.is_empty() {
+            true => self.go_on(),
+            false => self.next = Next::CallTools(calls),
+        }
+    }
+
+    /// The model said something and called nothing.
+    fn ended_its_turn(&mut self) {
+        if self.rules.interactive {
+            self.next = Next::AskPerson;
+        } else if self.rules.reports
+            && self.rules.reminds
+            && !self.reminded
+            && self.turns < self.rules.max_turns
+        {
+            self.reminded = true;
+            self.messages.push(Message::user(report::REMINDER));
+            self.ask();
+        } else {
+            self.end(Ended::Answered);
+        }
+    }
+
+    fn go_on_after_cut(&mut self) {
+        self.cuts += 1;
+        if self.cuts > MOST_CUTS || self.turns >= self.rules.max_turns {
+            return self.end(Ended::Cut);
+        }
+        self.messages.push(Message::user(
+            "Your answer was cut off because it was too long. Go on from where it ends.",
+        ));
+        self.ask();
+    }
+
+    fn called(&mut self, results: Vec<ToolResult>) {
+        // The results of one answer stand in one message, as providers want it.
+        match self.messages.last_mut() {
+            Some(Message::Tools { results: answered }) => answered.extend(results),
+            _ => self.messages.push(Message::Tools { results }),
+        }
+        self.put_in_order();
+        self.go_on();
+    }
+
+    /// Puts the results of the last answer in the order of its calls.
+    fn put_in_order(&mut self) {
+        let [
+            ..,
+            Message::Assistant { tool_calls, .. },
+            Message::Tools { results },
+        ] = &mut self.messages[..]
+        else {
+            return;
+        };
+        let place = |id: &str| tool_calls.iter().position(|call| call.id == id);
+        results.sort_by_key(|result| place(&result.id).unwrap_or(usize::MAX));
+    }
+
+    /// After the results of an answer: the report ends it, else the model is asked again.
+    fn go_on(&mut self) {
+        if let Some((_, report)) = self.reported.take() {
+            return self.end(Ended::Reported(report));
+        }
+        if self.turns >= self.rules.max_turns {
+            let turns = self.turns;
+            return self.end(Ended::TurnsUsedUp { turns });
+        }
+        self.ask();
+    }
+
+    fn said(&mut self, text: &str) {
+        let text = text.trim();
+        let (command, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match command {
+            "/done" => self.end(Ended::Done),
+            "/approve" => self.end(Ended::Approved),
+            "/reject" => self.end(Ended::Rejected {
+                reason: rest.trim().to_owned(),
+            }),
+            _ => {
+                self.messages.push(Message::user(text));
+                // A person who goes on talking is no loop.
+                self.turns = 0;
+                self.malformed = 0;
+                self.cuts = 0;
+                self.ask();
+            }
+        }
+    }
+
+    fn ask(&mut self) {
+        if let Some(limit) = self.rules.compact_at {
+            compaction::compact(&self.system, &mut self.messages, limit);
+        }
+        self.next = Next::AskModel;
+    }
+
+    fn end(&mut self, how: Ended) {
+        self.next = Next::End(End {
+            text: self.last_words.clone(),
+            how,
+        });
+    }
+}
+
+fn refusal(call: &ToolCall, content: String) -> ToolResult {
+    ToolResult {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        content,
+        is_error: true,
+    }
+}
+
+/// The results of calls, one for each; a call without one is told as such.
+fn in_order(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
+    calls
+        .iter()
+        .map(
+            |call| match results.iter().position(|result| result.id == call.id) {
+                Some(place) => results.swap_remove(place),
+                None => refusal(call, "The call has no result.".to_owned()),
+            },
+        )
+        .collect()
+}
+
+/// The events of a conversation as they were noted.
+///
+/// # Errors
+/// A note is none of a conversation.
+pub(crate) fn events(notes: &[Value]) -> Result<Vec<Happened>, serde_json::Error> {
+    notes.iter().map(Happened::deserialize).collect()
+}

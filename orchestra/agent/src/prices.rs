@@ -1,0 +1,424 @@
+//! What models cost.
+
+use std::collections::BTreeMap;
+
+use crate::model::TokenUsage;
+
+/// Prices of a million tokens, in millionths of a US dollar: 3,000,000 is $3 for a million tokens, which is 3 for one.
+///
+/// ```
+/// use orchestra_agent::Rates;
+/// let rates = Rates::from_dollars(3.0, 15.0);
+/// assert_eq!((rates.input, rates.output, rates.cached_input), (3_000_000, 15_000_000, 3_000_000));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// What goes in, and is neither read from a cache nor written to one.
+    pub input: u64,
+    /// What comes out, reasoning included.
+    pub output: u64,
+    /// What goes in and is read from a cache.
+    pub cached_input: u64,
+    /// What goes in and is written to a cache.
+    pub cache_write: u64,
+}
+
+impl Rates {
+    /// Prices of a million tokens in dollars; the cache costs what everything else costs.
+    pub fn from_dollars(input: f64, output: f64) -> Rates {
+        let input = micros(input);
+        Rates {
+            input,
+            output: micros(output),
+            cached_input: input,
+            cache_write: input,
+        }
+    }
+
+    /// Sets what a million tokens cost that are read from a cache, and such that are written to it, in dollars.
+    #[must_use]
+    pub fn cache(mut self, read: f64, write: f64) -> Rates {
+        self.cached_input = micros(read);
+        self.cache_write = micros(write);
+        self
+    }
+
+    /// The cost of tokens in millionths of a dollar, rounded up.
+    fn cost(&self, usage: TokenUsage) -> u64 {
+        // Cached tokens are among those that went in; each is counted at one price alone.
+        let read = usage.cached_input.min(usage.input);
+        let write = usage.cache_write.min(usage.input - read);
+        let plain = usage.input - read - write;
+        let parts = [
+            (plain, self.input),
+            (read, self.cached_input),
+            (write, self.cache_write),
+            (usage.output, self.output),
+        ];
+        let sum: u128 = parts
+            .iter()
+            .map(|(tokens, rate)| u128::from(*tokens) * u128::from(*rate))
+            .sum();
+        u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Dollars in millionths; what is no price is none.
+fn micros(dollars: f64) -> u64 {
+    // The cast saturates, and makes nothing of what is below zero or no number.
+    (dollars * 1_000_000.0).round() as u64
+}
+
+/// Prices of requests that are longer than usual.
+///
+/// ```
+/// use orchestra_agent::{LongContext, Rates};
+/// let long = LongContext { above: 200_000, rates: Rates::from_dollars(2.5, 15.0) };
+/// assert_eq!(long.above, 200_000);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongContext {
+    /// They hold for requests with more tokens than this going in.
+    pub above: u64,
+    /// What all tokens of such a request cost.
+    pub rates: Rates,
+}
+
+/// What a model costs.
+///
+/// ```
+/// use orchestra_agent::{Price, Rates};
+/// let price = Price::from(Rates::from_dollars(1.25, 10.0));
+/// assert_eq!(price.long_context, None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// The usual prices.
+    pub rates: Rates,
+    /// Those of long requests, where they differ.
+    pub long_context: Option<LongContext>,
+}
+
+impl From<Rates> for Price {
+    fn from(rates: Rates) -> Price {
+        Price {
+            rates,
+            long_context: None,
+        }
+    }
+}
+
+/// What models cost, by their names.
+///
+/// A name stands for itself and for what is only another date or stage of it: `gpt-4o` also for `gpt-4o-2024-08-06`,
+/// `gemini-3-pro` also for `gemini-3-pro-preview`. A name that ends with `*` stands for all that begin so. The longest
+/// name that fits wins. Names of OpenRouter, `VENDOR/MODEL`, are looked up without the vendor if not as a whole.
+///
+/// ```
+/// use orchestra_agent::{PriceTable, Rates, TokenUsage};
+/// let mut prices = PriceTable::default();
+/// let usage = TokenUsage { input: 100_000, output: 10_000, cached_input: 80_000, ..TokenUsage::default() };
+/// // 20,000 at $3, 80,000 at $0.30, 10,000 at $15, each a million.
+/// assert_eq!(prices.cost_micros("claude-sonnet-4-5-20250929", usage), Some(60_000 + 24_000 + 150_000));
+/// assert_eq!(prices.cost_micros("house-model", usage), None);
+/// prices.set("house-*", Rates::from_dollars(0.0, 0.0));
+/// assert_eq!(prices.cost_micros("house-model", usage), Some(0));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceTable {
+    prices: BTreeMap<String, Price>,
+}
+
+/// The prices that providers publish, as of September 2026: name, input, output, cache read, cache write, in dollars.
+#[rustfmt::skip]
+const PUBLISHED: &[(&str, f64, f64, f64, f64)] = &[
+    ("claude-fable-5",        10.0,  50.0, 1.0,    12.5),
+    ("claude-opus-5-5",        4.0,  20.0, 0.4,     5.0),
+    ("claude-opus-5",          5.0,  25.0, 0.5,     6.25),
+    ("claude-opus-4-8",        5.0,  25.0, 0.5,     6.25),
+    ("claude-opus-4-7",        5.0,  25.0, 0.5,     6.25),
+    ("claude-opus-4-6",        5.0,  25.0, 0.5,     6.25),
+    ("claude-opus-4-5",        5.0,  25.0, 0.5,     6.25),
+    ("claude-opus-4-1",       15.0,  75.0, 1.5,    18.75),
+    ("claude-opus-4",         15.0,  75.0, 1.5,    18.75),
+    ("claude-3-opus",         15.0,  75.0, 1.5,    18.75),
+    ("claude-sonnet-5",        2.0,  10.0, 0.2,     2.5),
+    ("claude-sonnet-4-6",      3.0,  15.0, 0.3,     3.75),
+    ("claude-sonnet-4-5",      3.0,  15.0, 0.3,     3.75),
+    ("claude-sonnet-4",        3.0,  15.0, 0.3,     3.75),
+    ("claude-3-7-sonnet",      3.0,  15.0, 0.3,     3.75),
+    ("claude-3-5-sonnet",      3.0,  15.0, 0.3,     3.75),
+    ("claude-haiku-4-5",       1.0,   5.0, 0.1,     1.25),
+    ("claude-3-5-haiku",       0.8,   4.0, 0.08,    1.0),
+    ("claude-3-haiku",         0.25,  1.25, 0.03,   0.3),
+    ("gpt-5.5",                5.0,  30.0, 0.5,     5.0),
+    ("gpt-5.4",                2.5,  15.0, 0.25,    2.5),
+    ("gpt-5.4-mini",           0.75,  4.5, 0.075,   0.75),
+    ("gpt-5.4-nano",           0.2,   1.25, 0.02,   0.2),
+    ("gpt-5.3-codex",          1.75, 14.0, 0.175,   1.75),
+    ("gpt-5.2-codex",          1.75, 14.0, 0.175,   1.75),
+    ("gpt-5.2-pro",           21.0, 168.0, 21.0,   21.0),
+    ("gpt-5.2",                1.75, 14.0, 0.175,   1.75),
+    ("gpt-5.1-codex",          1.25, 10.0, 0.125,   1.25),
+    ("gpt-5.1-codex-max",      1.25, 10.0, 0.125,   1.25),
+    ("gpt-5.1-codex-mini",     0.25,  2.0, 0.025,   0.25),
+    ("gpt-5.1",                1.25, 10.0, 0.125,   1.25),
+    ("gpt-5",                  1.25, 10.0, 0.125,   1.25),
+    ("gpt-5-codex",            1.25, 10.0, 0.125,   1.25),
+    ("gpt-5-pro",             15.0, 120.0, 15.0,   15.0),
+    ("gpt-5-mini",             0.25,  2.0, 0.025,   0.25),
+    ("gpt-5-nano",             0.05,  0.4, 0.005,   0.05),
+    ("gpt-4.1",                2.0,   8.0, 0.5,     2.0),
+    ("gpt-4.1-mini",           0.4,   1.6, 0.1,     0.4),
+    ("gpt-4.1-nano",           0.1,   0.4, 0.025,   0.1),
+    ("gpt-4o",                 2.5,  10.0, 1.25,    2.5),
+    ("gpt-4o-mini",            0.15,  0.6, 0.075,   0.15),
+    ("o1",                    15.0,  60.0, 7.5,    15.0),
+    ("o3",                     2.0,   8.0, 0.5,     2.0),
+    ("o3-pro",                20.0,  80.0, 20.0,   20.0),
+    ("o3-mini",                1.1,   4.4, 0.55,    1.1),
+    ("o4-mini",                1.1,   4.4, 0.275,   1.1),
+    ("gemini-3.1-pro",         2.0,  12.0, 0.2,     2.0),
+    ("gemini-3.1-flash-lite",  0.25,  1.5, 0.025,   0.25),
+    ("gemini-3-pro",           2.0,  12.0, 0.2,     2.0),
+    ("gemini-3-flash",         0.5,   3.0, 0.05,    0.5),
+    ("gemini-2.5-pro",         1.25, 10.0, 0.125,   1.25),
+    ("gemini-2.5-flash",       0.3,   2.5, 0.03,    0.3),
+    ("gemini-2.5-flash-lite",  0.1,   0.4, 0.01,    0.1),
+    ("gemini-2.0-flash",       0.1,   0.4, 0.025,   0.1),
+    ("gemini-2.0-flash-lite",  0.075, 0.3, 0.075,   0.075),
+];
+
+/// Those of them that cost more when more than so many tokens go in: twice what goes in, one and a half what comes out.
+const DEARER_WHEN_LONG: &[(&str, u64)] = &[
+    ("claude-sonnet-4", 200_000),
+    ("claude-sonnet-4-5", 200_000),
+    ("gemini-2.5-pro", 200_000),
+    ("gemini-3-pro", 200_000),
+    ("gemini-3.1-pro", 200_000),
+    ("gpt-5.4", 272_000),
+    ("gpt-5.5", 272_000),
+];
+
+impl Default for PriceTable {
+    /// The published prices of well-known models. They change; a table of one's own wins, by [`set`](PriceTable::set).
+    fn default() -> PriceTable {
+        let mut table = PriceTable::empty();
+        for (name, input, output, read, write) in PUBLISHED {
+            table.set(*name, Rates::from_dollars(*input, *output).cache(*read, *write));
+        }
+        for (name, above) in DEARER_WHEN_LONG {
+            if let Some(price) = table.prices.get_mut(*name) {
+                let usual = price.rates;
+                let rates = Rates {
+                    input: usual.input * 2,
+                    output: usual.output * 3 / 2,
+                    cached_input: usual.cached_input * 2,
+                    cache_write: usual.cache_write * 2,
+                };
+                price.long_context = Some(LongContext { above: *above, rates });
+            }
+        }
+        table
+    }
+}
+
+impl PriceTable {
+    /// A table without any price.
+    pub fn empty() -> PriceTable {
+        PriceTable {
+            prices: BTreeMap::new(),
+        }
+    }
+
+    /// Sets what a model costs, or all whose names begin so (`llama*`); a price of the same name is replaced.
+    pub fn set(&mut self, model: impl Into<String>, price: impl Into<Price>) {
+        self.prices
+            .insert(model.into().to_ascii_lowercase(), price.into());
+    }
+
+    /// What a model costs; `None` where nobody has said.
+    pub fn price(&self, model: &str) -> Option<&Price> {
+        let model = model.to_ascii_lowercase();
+        let without_vendor = model.rsplit_once('/').map(|(_, name)| name);
+        let names = [Some(model.as_str()), without_vendor];
+        names.into_iter().flatten().find_map(|name| self.named(name))
+    }
+
+    fn named(&self, model: &str) -> Option<&Price> {
+        let fits = |name: &str| match name.strip_suffix('*') {
+            Some(beginning) => model.starts_with(beginning),
+            // OpenRouter writes `claude-sonnet-4.5`.
+            None => is_version_of(model, name) || is_version_of(&model.replace('.', "-"), name),
+        };
+        let fitting = self.prices.iter().filter(|(name, _)| fits(name));
+        fitting.max_by_key(|(name, _)| name.len()).map(|(_, price)| price)
+    }
+
+    /// What a call cost, in millionths of a US dollar, rounded up; `None` where the price is not known.
+    pub fn cost_micros(&self, model: &str, usage: TokenUsage) -> Option<u64> {
+        let price = self.price(model)?;
+        let long = price.long_context.filter(|long| usage.input > long.above);
+        Some(long.map_or(price.rates, |long| long.rates).cost(usage))
+    }
+
+    /// The most that a call can cost, in millionths of a US dollar, before it is made; `None` where the price is not
+    /// known. A budget reserves it, with [`input_token_bound`](crate::input_token_bound) for what goes in.
+    ///
+    /// ```
+    /// use orchestra_agent::{PriceTable, TokenUsage};
+    /// let prices = PriceTable::default();
+    /// let most = prices.worst_case("claude-sonnet-4-5", 1_000, 500);
+    /// let usage = TokenUsage { input: 1_000, output: 500, cache_write: 1_000, ..TokenUsage::default() };
+    /// assert_eq!(most, prices.cost_micros("claude-sonnet-4-5", usage));
+    /// ```
+    pub fn worst_case(&self, model: &str, input_tokens: u64, max_output_tokens: u64) -> Option<u64> {
+        let price = self.price(model)?;
+        let most = |rates: Rates| {
+            let input = rates.input.max(rates.cached_input).max(rates.cache_write);
+            let rates = Rates { input, ..rates };
+            rates.cost(TokenUsage {
+                input: input_tokens,
+                output: max_output_tokens,
+                ..TokenUsage::default()
+            })
+        };
+        let long = price.long_context.filter(|long| input_tokens > long.above);
+        let long = long.map_or(0, |long| most(long.rates));
+        Some(most(price.rates).max(long))
+    }
+}
+
+/// Whether a model is one of this name, or another date or stage of it: `-20250929`, `-2024-08-06`, `@001`, `-latest`,
+/// `-preview-05-06`. Another number is another model.
+fn is_version_of(model: &str, name: &str) -> bool {
+    let Some(rest) = model.strip_prefix(name) else {
+        return false;
+    };
+    if rest.is_empty() {
+        return true;
+    }
+    let Some(version) = rest.strip_prefix(['-', '@']) else {
+        return false;
+    };
+    let version = ["preview", "latest", "exp"]
+        .iter()
+        .find_map(|stage| version.strip_prefix(stage))
+        .map_or(version, |rest| rest.strip_prefix('-').unwrap_or(rest));
+    let dated = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    // One or two digits right behind a name are the number of another model.
+    let first = version.split('-').next().unwrap_or_default();
+    let staged = rest.len() > version.len() + 1;
+    dated && (staged || first.len() >= 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn input_price(model: &str) -> Option<u64> {
+        PriceTable::default().price(model).map(|price| price.rates.input)
+    }
+
+    #[test]
+    fn dates_and_stages_of_a_model_cost_what_the_model_costs() {
+        let cases = [
+            ("claude-sonnet-4-5-20250929", Some(3_000_000)),
+            ("claude-3-7-sonnet-latest", Some(3_000_000)),
+            ("anthropic/claude-opus-4.5", Some(5_000_000)),
+            ("Claude-Opus-4-1", Some(15_000_000)),
+            ("claude-opus-4@20250514", Some(15_000_000)),
+            ("gpt-4o-2024-08-06", Some(2_500_000)),
+            ("openai/gpt-4o-mini", Some(150_000)),
+            ("gpt-5.4-mini-2026-03-17", Some(750_000)),
+            ("gemini-2.5-pro-preview-05-06", Some(1_250_000)),
+            ("gemini-3-pro-preview", Some(2_000_000)),
+            ("gemini-2.0-flash-001", Some(100_000)),
+        ];
+        for (model, price) in cases {
+            assert_eq!(input_price(model), price, "{model}");
+        }
+    }
+
+    #[test]
+    fn another_model_is_not_taken_for_a_date_of_one() {
+        for model in [
+            "claude-opus-4-9",
+            "claude-opus-6",
+            "gpt-5-ultra",
+            "gpt-5.4-pro",
+            "gpt-4",
+            "o1-pro",
+            "o3-deep-research",
+        ] {
+            assert_eq!(input_price(model), None, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_price_of_the_user_wins_and_the_longest_name_fits_best() {
+        let mut prices = PriceTable::default();
+        prices.set("gpt-4o", Rates::from_dollars(1.0, 2.0));
+        prices.set("llama*", Rates::from_dollars(0.5, 0.5));
+        prices.set("llama3:70b", Rates::from_dollars(0.9, 0.9));
+        let input = |model| prices.price(model).map(|price| price.rates.input);
+        assert_eq!(input("gpt-4o-2024-08-06"), Some(1_000_000));
+        assert_eq!(input("llama3:8b"), Some(500_000));
+        assert_eq!(input("meta/llama3:70b"), Some(900_000));
+    }
+
+    #[test]
+    fn long_requests_cost_more_from_the_token_on_at_which_they_do() {
+        let prices = PriceTable::default();
+        let cost = |input| {
+            let usage = TokenUsage {
+                input,
+                ..TokenUsage::default()
+            };
+            prices.cost_micros("gemini-2.5-pro", usage)
+        };
+        assert_eq!(cost(200_000), Some(250_000));
+        assert_eq!(cost(200_001), Some(500_003));
+    }
+
+    #[test]
+    fn parts_of_a_millionth_are_rounded_up_and_nothing_overflows() {
+        let mut prices = PriceTable::empty();
+        prices.set("x", Rates::from_dollars(0.000_001, f64::MAX));
+        let usage = |input, output| TokenUsage {
+            input,
+            output,
+            ..TokenUsage::default()
+        };
+        assert_eq!(prices.cost_micros("x", usage(1, 0)), Some(1));
+        assert_eq!(prices.cost_micros("x", usage(u64::MAX, u64::MAX)), Some(u64::MAX));
+        prices.set("x", Rates::from_dollars(-1.0, f64::NAN));
+        assert_eq!(prices.cost_micros("x", usage(5, 5)), Some(0));
+    }
+
+    proptest! {
+        /// No usage costs more than was reserved for it, however its tokens are cached.
+        #[test]
+        fn nothing_costs_more_than_the_worst_case(
+            at in 0..PUBLISHED.len(),
+            input in 0_u64..1_000_000,
+            output in 0_u64..100_000,
+            cached in 0_u64..1_200_000,
+            written in 0_u64..1_200_000,
+            spare in 0_u64..300_000,
+        ) {
+            let prices = PriceTable::default();
+            let (model, ..) = PUBLISHED[at];
+            let usage = TokenUsage { input, output, cached_input: cached, cache_write: written };
+            let most = prices.worst_case(model, input + spare, output + spare).unwrap();
+            let cost = prices.cost_micros(model, usage).unwrap();
+            prop_assert!(cost <= most, "{model}: {usage:?} costs {cost} of {most}");
+            // Each token is counted once: with one price for all, the cache makes no difference.
+            let mut flat = PriceTable::empty();
+            flat.set(model, Rates::from_dollars(1.0, 1.0));
+            prop_assert_eq!(flat.cost_micros(model, usage), Some(input + output));
+        }
+    }
+}

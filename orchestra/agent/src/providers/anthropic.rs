@@ -1,0 +1,374 @@
+//! Anthropic's Messages: requests out, answers in.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Ask;
+use super::capability::{Claude, Thinking, thinking_budget};
+use super::events::Event;
+use super::fault::{Fault, error_inside};
+use super::http::Reading;
+use super::layout::{Layout, Piece};
+use super::{arguments_out, parsed, text_of};
+use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolCall};
+
+const WIRE: &str = "anthropic";
+
+/// The least budget of thinking that the provider takes.
+const LEAST_BUDGET: u32 = 1_024;
+
+/// The most tokens of an answer: what is asked for, else what is usual and what is thought besides.
+pub(super) fn output_limit(ask: &Ask<'_>) -> u32 {
+    let claude = Claude::of(&ask.request.model);
+    ask.max_output.unwrap_or_else(|| {
+        let thought = match (claude.thinking, ask.request.reasoning_effort) {
+            (Thinking::No, _) | (_, None) => 0,
+            (_, Some(effort)) => thinking_budget(effort),
+        };
+        claude.default_output + thought
+    })
+}
+
+/// The request.
+pub(super) fn body(ask: &Ask<'_>) -> Value {
+    let request = ask.request;
+    let limit = output_limit(ask);
+    let mut messages = messages(&request.messages);
+    let mut body = json!({"model": request.model, "max_tokens": limit});
+    if ask.streamed {
+        body["stream"] = true.into();
+    }
+    if !request.system.trim().is_empty() {
+        body["system"] = json!([{"type": "text", "text": request.system}]);
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
+        });
+        body["tools"] = tools.collect();
+        // A conversation with tools goes on: what was said is read from the cache by the next call.
+        let last = messages
+            .last_mut()
+            .and_then(|message| message["content"].as_array_mut());
+        let system = body.get_mut("system").and_then(Value::as_array_mut);
+        let ends = [system, last];
+        for end in ends
+            .into_iter()
+            .flatten()
+            .filter_map(|content| content.last_mut())
+        {
+            end["cache_control"] = json!({"type": "ephemeral"});
+        }
+    }
+    body["messages"] = messages.into();
+    let claude = Claude::of(&request.model);
+    let thinks = think(ask, claude, limit, &mut body);
+    if let Some(temperature) = request.temperature.filter(|_| claude.temperature && !thinks) {
+        body["temperature"] = temperature.into();
+    }
+    body
+}
+
+/// Tells the model to think; whether it was told.
+fn think(ask: &Ask<'_>, claude: Claude, limit: u32, body: &mut Value) -> bool {
+    let Some(effort) = ask.request.reasoning_effort else {
+        return false;
+    };
+    match claude.thinking {
+        Thinking::Adaptive => {
+            body["thinking"] = json!({"type": "adaptive"});
+            body["output_config"] = json!({"effort": effort.word()});
+            true
+        }
+        Thinking::Budget => {
+            // Something is to be left for the answer.
+            let budget = thinking_budget(effort).min(limit / 4 * 3);
+            let may = budget >= LEAST_BUDGET && !in_unsigned_turn(&ask.request.messages);
+            if may {
+                body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+            }
+            may
+        }
+        Thinking::No => false,
+    }
+}
+
+/// Whether the model called tools in this turn without having thought: it cannot begin to in the middle.
+fn in_unsigned_turn(messages: &[Message]) -> bool {
+    let turn = messages
+        .iter()
+        .rev()
+        .take_while(|message| !matches!(message, Message::User { .. }));
+    let unsigned = |message: &Message| match message {
+        Message::Assistant {
+            tool_calls, opaque, ..
+        } => !tool_calls.is_empty() && Layout::of(opaque.as_ref(), WIRE).is_none(),
+        _ => false,
+    };
+    turn.into_iter().any(unsigned)
+}
+
+/// The conversation; neighbours of one role are one message, and nothing is empty.
+fn messages(messages: &[Message]) -> Vec<Value> {
+    let mut all: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in messages {
+        let (role, content) = match message {
+            Message::User { text } => ("user", Vec::from_iter(text_block(text))),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => {
+                let layout = Layout::of(opaque.as_ref(), WIRE).unwrap_or_default();
+                let pieces = layout.pieces(text, tool_calls).into_iter();
+                ("assistant", pieces.filter_map(block).collect())
+            }
+            Message::Tools { results } => {
+                let results = results.iter().map(|result| {
+                    let mut block =
+                        json!({"type": "tool_result", "tool_use_id": result.id, "content": result.content});
+                    if result.is_error {
+                        block["is_error"] = true.into();
+                    }
+                    block
+                });
+                ("user", results.collect())
+            }
+        };
+        match all.last_mut() {
+            _ if content.is_empty() => {}
+            Some((last, blocks)) if *last == role => blocks.extend(content),
+            _ => all.push((role, content)),
+        }
+    }
+    let all = all.into_iter();
+    all.map(|(role, content)| json!({"role": role, "content": content}))
+        .collect()
+}
+
+fn text_block(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+fn block(piece: Piece<'_>) -> Option<Value> {
+    match piece {
+        Piece::Text(text, _) => text_block(text),
+        Piece::Kept(value) => Some(value.clone()),
+        Piece::Call(call, _) => Some(json!({
+            "type": "tool_use", "id": call.id, "name": call.name, "input": arguments_out(&call.arguments),
+        })),
+    }
+}
+
+/// An answer under way.
+#[derive(Default)]
+pub(super) struct Answer {
+    blocks: BTreeMap<u64, Block>,
+    stop: Option<String>,
+    counts: Counts,
+}
+
+enum Block {
+    Text(String),
+    Thinking {
+        thinking: String,
+        signature: String,
+    },
+    Call {
+        id: String,
+        name: String,
+        input: String,
+    },
+    /// Goes back as it came.
+    Kept(Value),
+}
+
+#[derive(Default)]
+struct Counts {
+    input: Option<u64>,
+    cache_read: Option<u64>,
+    cache_write: Option<u64>,
+    output: Option<u64>,
+}
+
+impl Counts {
+    /// Takes counts over; each tells the whole so far, so that the last one counts and nothing is added up.
+    fn take(&mut self, usage: &Value) {
+        for (field, count) in [
+            ("input_tokens", &mut self.input),
+            ("cache_read_input_tokens", &mut self.cache_read),
+            ("cache_creation_input_tokens", &mut self.cache_write),
+            ("output_tokens", &mut self.output),
+        ] {
+            *count = usage.get(field).and_then(Value::as_u64).or(*count);
+        }
+    }
+}
+
+impl Block {
+    fn of(block: &Value) -> Option<Block> {
+        let text = |field: &str| text_of(block, field).to_owned();
+        match text_of(block, "type") {
+            "text" => Some(Block::Text(text("text"))),
+            "thinking" => Some(Block::Thinking {
+                thinking: text("thinking"),
+                signature: text("signature"),
+            }),
+            "redacted_thinking" => Some(Block::Kept(block.clone())),
+            "tool_use" => {
+                let input = match block.get("input") {
+                    // In a stream what is written follows.
+                    Some(Value::Object(fields)) if fields.is_empty() => String::new(),
+                    Some(Value::String(text)) => text.clone(),
+                    Some(other) => other.to_string(),
+                    None => String::new(),
+                };
+                Some(Block::Call {
+                    id: text("id"),
+                    name: text("name"),
+                    input,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Answer {
+    fn delta(&mut self, data: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+        let delta = &data["delta"];
+        let block = data["index"]
+            .as_u64()
+            .and_then(|index| self.blocks.get_mut(&index));
+        match (text_of(delta, "type"), block) {
+            ("text_delta", Some(Block::Text(text))) => {
+                let more = text_of(delta, "text");
+                text.push_str(more);
+                on_text(more);
+            }
+            ("input_json_delta", Some(Block::Call { input, .. })) => {
+                input.push_str(text_of(delta, "partial_json"));
+            }
+            ("thinking_delta", Some(Block::Thinking { thinking, .. })) => {
+                thinking.push_str(text_of(delta, "thinking"));
+            }
+            ("signature_delta", Some(Block::Thinking { signature, .. })) => {
+                signature.push_str(text_of(delta, "signature"));
+            }
+            ("text_delta" | "input_json_delta", _) => {
+                return Err(Fault::malformed("a piece of the stream belongs to no block"));
+            }
+            // Kinds that nobody asked for, such as citations.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Reading for Answer {
+    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+        self.counts.take(&body["usage"]);
+        let Some(content) = body["content"].as_array() else {
+            return Err(Fault::malformed("the answer has no `content`"));
+        };
+        let blocks = content.iter().filter_map(Block::of);
+        self.blocks = (0..).zip(blocks).collect();
+        self.stop = body["stop_reason"].as_str().map(str::to_owned);
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+        let data = parsed(&event.data)?;
+        match text_of(&data, "type") {
+            "message_start" => self.counts.take(&data["message"]["usage"]),
+            "content_block_start" => {
+                let block = Block::of(&data["content_block"]);
+                if let (Some(index), Some(block)) = (data["index"].as_u64(), block) {
+                    if let Block::Text(text) = &block
+                        && !text.is_empty()
+                    {
+                        on_text(text);
+                    }
+                    self.blocks.insert(index, block);
+                }
+            }
+            "content_block_delta" => self.delta(&data, on_text)?,
+            "message_delta" => {
+                self.counts.take(&data["usage"]);
+                if let Some(stop) = data["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(stop.to_owned());
+                }
+            }
+            "message_stop" => return Ok(true),
+            _ => {
+                if let Some(fault) = error_inside(&data) {
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn may_end(&self) -> bool {
+        false
+    }
+
+    fn usage(&self) -> Option<TokenUsage> {
+        let counts = &self.counts;
+        counts.input.or(counts.output)?;
+        let (read, write) = (counts.cache_read.unwrap_or(0), counts.cache_write.unwrap_or(0));
+        Some(TokenUsage {
+            // The provider counts what the cache gave or took apart.
+            input: counts
+                .input
+                .unwrap_or(0)
+                .saturating_add(read)
+                .saturating_add(write),
+            output: counts.output.unwrap_or(0),
+            cached_input: read,
+            cache_write: write,
+        })
+    }
+
+    fn reply(&self) -> Result<ModelReply, Fault> {
+        let Some(stop) = &self.stop else {
+            return Err(Fault::malformed("the answer does not say why it ends"));
+        };
+        let mut reply = ModelReply::text("");
+        let mut layout = Layout::new(WIRE);
+        for block in self.blocks.values() {
+            match block {
+                Block::Text(text) => {
+                    reply.text.push_str(text);
+                    layout.text(text, None);
+                }
+                Block::Thinking { thinking, signature } => {
+                    layout.keep(json!({"type": "thinking", "thinking": thinking, "signature": signature}));
+                }
+                Block::Kept(value) => layout.keep(value.clone()),
+                Block::Call { id, name, input } => {
+                    if name.is_empty() || id.is_empty() {
+                        return Err(Fault::malformed("the answer calls a tool without a name"));
+                    }
+                    layout.call(reply.tool_calls.len(), None);
+                    reply.tool_calls.push(ToolCall {
+                        id: id.clone(),
+                        name: name.clone(),
+                        arguments: Arguments::parse(input),
+                    });
+                }
+            }
+        }
+        reply.stop = match stop.as_str() {
+            "end_turn" | "stop_sequence" => StopReason::End,
+            "tool_use" => StopReason::ToolCalls,
+            "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+            "refusal" => StopReason::Refused,
+            other => StopReason::Other(other.to_owned()),
+        };
+        reply.usage = self.usage();
+        reply.opaque = layout.into_opaque();
+        Ok(reply)
+    }
+}

@@ -1,0 +1,221 @@
+//! What models can, told by their names. Where a name tells nothing, what a provider might refuse is left out: an
+//! effort that is ignored costs less than a call that fails.
+
+use serde_json::{Value, json};
+
+use super::settings::is_o_series;
+use crate::model::ReasoningEffort;
+
+/// How a model of Anthropic is told to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// It cannot, or nobody knows.
+    No,
+    /// With a budget of tokens: Claude 3.7 to 4.5.
+    Budget,
+    /// As much as it finds right, with an effort: Claude 4.6 and later.
+    Adaptive,
+}
+
+/// What a model of Anthropic can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claude {
+    pub(super) thinking: Thinking,
+    /// Whether it takes a temperature: up to Claude 4.6.
+    pub(super) temperature: bool,
+    /// The most tokens of an answer where nobody says how many; what every model of its age can.
+    pub(super) default_output: u32,
+}
+
+impl Claude {
+    /// By the name, `claude-FAMILY-MAJOR[-MINOR][-DATE]` or, up to Claude 3.7, `claude-MAJOR[-MINOR]-FAMILY[-DATE]`.
+    pub(super) fn of(model: &str) -> Claude {
+        let model = model.to_ascii_lowercase().replace('.', "-");
+        // A date is no version.
+        let number = |part: &&str| part.parse::<u32>().ok().filter(|number| *number < 100);
+        let mut numbers = model.split('-').skip_while(|part| number(part).is_none());
+        let major = numbers.next().as_ref().and_then(number);
+        let minor = numbers.next().as_ref().and_then(number).unwrap_or(0);
+        let version = major.map(|major| (major, minor));
+        let known = ["opus", "sonnet", "haiku", "fable", "mythos"];
+        let known = known.iter().any(|family| model.contains(family));
+        let thinking = match version {
+            Some(version) if known && version >= (4, 6) => Thinking::Adaptive,
+            Some(version) if known && version >= (3, 7) => Thinking::Budget,
+            _ => Thinking::No,
+        };
+        Claude {
+            thinking,
+            temperature: !(known && version.is_some_and(|version| version >= (4, 7))),
+            default_output: match version {
+                Some(version) if version < (3, 5) => 4_096,
+                _ => super::DEFAULT_MAX_OUTPUT_TOKENS,
+            },
+        }
+    }
+}
+
+/// The tokens for which a model thinks that is given a budget.
+pub(super) const fn thinking_budget(effort: ReasoningEffort) -> u32 {
+    match effort {
+        ReasoningEffort::Low => 2_048,
+        ReasoningEffort::Medium => 8_192,
+        ReasoningEffort::High => 16_384,
+    }
+}
+
+/// What a model with OpenAI's format can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gpt {
+    /// Whether it can be told an effort; those called pro take only some of them.
+    pub(super) effort: bool,
+    /// Whether OpenAI has it, or has its tools, in Responses alone: GPT 5.2 and later, and what is called pro or codex.
+    pub(super) responses: bool,
+    /// Whether it takes a temperature: all but those that reason.
+    pub(super) temperature: bool,
+}
+
+impl Gpt {
+    pub(super) fn of(model: &str) -> Gpt {
+        let model = model.to_ascii_lowercase();
+        let has = |word: &str| model.split('-').any(|part| part == word);
+        if let Some(rest) = model.strip_prefix("gpt-").filter(|rest| !rest.starts_with("oss")) {
+            let version = rest.split('-').next().unwrap_or_default();
+            let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+            let version = (major.parse().unwrap_or(0), minor.parse().unwrap_or(0));
+            let reasons = version >= (5, 0) && !has("chat");
+            return Gpt {
+                effort: reasons && !has("pro"),
+                responses: reasons && (version >= (5, 2) || has("pro") || has("codex")),
+                temperature: !reasons,
+            };
+        }
+        let o_series = is_o_series(&model);
+        // The first two of the series can do little else than answer.
+        let early = o_series && (has("preview") || model.starts_with("o1-mini"));
+        Gpt {
+            effort: (o_series && !early && !has("pro")) || model.starts_with("gpt-oss"),
+            responses: (o_series && has("pro")) || model.starts_with("codex-"),
+            temperature: !o_series,
+        }
+    }
+}
+
+/// The `thinkingConfig` of a model of Gemini with a limit of output; `None` where it has none: before 2.5.
+pub(super) fn gemini_thinking(model: &str, effort: ReasoningEffort, limit: Option<u32>) -> Option<Value> {
+    let model = model.to_ascii_lowercase();
+    let version = model.strip_prefix("gemini-")?.split('-').next()?;
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let version: (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    if version >= (3, 0) {
+        // The first of them knows nothing between low and high.
+        let level = match effort {
+            ReasoningEffort::Medium if version == (3, 0) && model.contains("pro") => "high",
+            effort => effort.word(),
+        };
+        Some(json!({"thinkingLevel": level}))
+    } else if version >= (2, 5) {
+        // What is thought counts as output, and something is to be left for the answer.
+        let most = limit.map_or(u32::MAX, |limit| limit / 4 * 3);
+        Some(json!({"thinkingBudget": thinking_budget(effort).min(most)}))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claudes_are_known_by_their_versions() {
+        let cases = [
+            ("claude-3-opus-20240229", Thinking::No, true, 4_096),
+            ("claude-3-5-sonnet-20241022", Thinking::No, true, 8_192),
+            ("claude-3-7-sonnet-latest", Thinking::Budget, true, 8_192),
+            ("claude-sonnet-4-20250514", Thinking::Budget, true, 8_192),
+            ("claude-opus-4-1-20250805", Thinking::Budget, true, 8_192),
+            ("claude-haiku-4-5", Thinking::Budget, true, 8_192),
+            ("claude-sonnet-4-6", Thinking::Adaptive, true, 8_192),
+            ("claude-opus-4.7", Thinking::Adaptive, false, 8_192),
+            ("claude-sonnet-5", Thinking::Adaptive, false, 8_192),
+            ("claude-fable-5-1", Thinking::Adaptive, false, 8_192),
+            ("claude-instant", Thinking::No, true, 8_192),
+            ("house-model-7", Thinking::No, true, 8_192),
+        ];
+        for (model, thinking, temperature, default_output) in cases {
+            let expected = Claude {
+                thinking,
+                temperature,
+                default_output,
+            };
+            assert_eq!(Claude::of(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn models_of_openai_that_reason_are_known() {
+        let of = |model: &str| {
+            let gpt = Gpt::of(model);
+            (gpt.effort, gpt.responses, gpt.temperature)
+        };
+        for model in [
+            "gpt-4o",
+            "gpt-4.1-mini",
+            "gpt-5-chat-latest",
+            "gpt-3.5-turbo",
+            "llama3",
+            "opal-1",
+            "chatgpt-4o-latest",
+        ] {
+            assert_eq!(of(model), (false, false, true), "{model}");
+        }
+        for model in [
+            "o1",
+            "o3-mini",
+            "o4-mini-2025-04-16",
+            "gpt-5",
+            "gpt-5-mini",
+            "gpt-5.1",
+        ] {
+            assert_eq!(of(model), (true, false, false), "{model}");
+        }
+        for model in [
+            "gpt-5.2",
+            "gpt-5.4-mini",
+            "gpt-5.10",
+            "gpt-6",
+            "gpt-5.1-codex-max",
+        ] {
+            assert_eq!(of(model), (true, true, false), "{model}");
+        }
+        for model in ["gpt-5-pro", "gpt-5.2-pro-2025-12-11", "o3-pro"] {
+            assert_eq!(of(model), (false, true, false), "{model}");
+        }
+        assert_eq!(of("o1-preview"), (false, false, false));
+        assert_eq!(of("gpt-oss:20b"), (true, false, true));
+    }
+
+    #[test]
+    fn models_of_gemini_think_in_tokens_or_in_levels() {
+        use ReasoningEffort::{High, Low, Medium};
+        assert_eq!(
+            gemini_thinking("gemini-2.5-flash", Low, None),
+            Some(json!({"thinkingBudget": 2048}))
+        );
+        assert_eq!(
+            gemini_thinking("gemini-3-pro-preview", Medium, None),
+            Some(json!({"thinkingLevel": "high"}))
+        );
+        assert_eq!(
+            gemini_thinking("gemini-3.1-pro-preview", Medium, None),
+            Some(json!({"thinkingLevel": "medium"}))
+        );
+        assert_eq!(
+            gemini_thinking("gemini-2.5-pro", High, Some(1000)),
+            Some(json!({"thinkingBudget": 750}))
+        );
+        assert_eq!(gemini_thinking("gemini-2.0-flash", High, None), None);
+        assert_eq!(gemini_thinking("gemma-3-27b-it", High, None), None);
+    }
+}

@@ -1,0 +1,544 @@
+//! What goes wrong with a call, and which kind of fault it is (rule Y2).
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use crate::model::{ModelErrorKind, TokenUsage};
+
+/// The longest that a provider is believed when it says how long it wants to be left alone. The engine waits less.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// How much of a provider's words is passed on, in characters.
+const LONGEST_WORDS: usize = 500;
+
+/// A fault, before provider and model are named.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) kind: ModelErrorKind,
+    pub(super) text: String,
+    pub(super) status: Option<u16>,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) usage: Option<TokenUsage>,
+    pub(super) source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Fault {
+    pub(super) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Fault {
+        Fault {
+            kind,
+            text: text.into(),
+            status: None,
+            retry_after: None,
+            usage: None,
+            source: None,
+        }
+    }
+
+    /// An answer that is none.
+    pub(super) fn malformed(text: impl Into<String>) -> Fault {
+        Fault::new(ModelErrorKind::Malformed, text)
+    }
+
+    /// An answer whose tokens were used all the same.
+    pub(super) fn with_usage(mut self, usage: Option<TokenUsage>) -> Fault {
+        self.usage = usage;
+        self
+    }
+}
+
+/// What a provider says of an error, in any of the formats.
+#[derive(Debug, Default)]
+struct Said {
+    /// The words that name the kind of error: type, code, status, reason.
+    words: Vec<String>,
+    message: String,
+    /// The status that it writes into the body.
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    /// The quotas of Gemini that are used up.
+    quotas: Vec<String>,
+}
+
+/// The error in a body or an event, if there is one there.
+pub(super) fn error_inside(body: &Value) -> Option<Fault> {
+    let said = said(body)?;
+    // The answer itself had another status; what the body says of one only tells what kind of fault it is.
+    let code = said.status.map(|code| format!(" (code {code})"));
+    Some(fault(said.status, &code.unwrap_or_default(), said))
+}
+
+/// The fault of an answer whose status is not 200.
+pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Fault {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let mut made = match parsed.as_ref().and_then(said) {
+        Some(said) => fault(Some(status), &format!(" (HTTP {status})"), said),
+        // Without a word of the provider it is hardly its model that is missing.
+        None if matches!(status, 404 | 405) => Fault::new(
+            ModelErrorKind::Configuration,
+            format!(
+                "there is no such API (HTTP {status}): check `api_base` and the kind of the provider; it says {}",
+                excerpt(body)
+            ),
+        ),
+        None => {
+            let kind = kind(Some(status), &Said::default());
+            Fault::new(kind, format!("HTTP {status}; it says {}", excerpt(body)))
+        }
+    };
+    made.status = Some(status);
+    made.retry_after = retry_after.or(made.retry_after);
+    made
+}
+
+fn fault(status: Option<u16>, shown: &str, said: Said) -> Fault {
+    let kind = kind(status, &said);
+    let what = match kind {
+        ModelErrorKind::Authentication => "the key is not accepted",
+        ModelErrorKind::Quota => "the account has no credit or quota left",
+        ModelErrorKind::UnknownModel => "the provider does not have this model",
+        ModelErrorKind::ContextTooLong => "the conversation is too long for the model",
+        ModelErrorKind::RateLimited => "too many requests",
+        ModelErrorKind::Unavailable => "the provider cannot answer now",
+        ModelErrorKind::Timeout => "the provider took too long",
+        _ => "the provider does not take the request",
+    };
+    let words = said.words.join(", ");
+    let message = match (said.message.is_empty(), words.is_empty()) {
+        (true, true) => "it gives no reason".to_owned(),
+        (true, false) => format!("it says \"{}\"", bounded(&words)),
+        (false, _) => format!("it says \"{}\"", bounded(&said.message)),
+    };
+    let mut made = Fault::new(kind, format!("{what}{shown}; {message}"));
+    made.retry_after = said.retry_after;
+    made
+}
+
+/// What an error says, in any of the formats: `{"error": {..}}`, `{"error": ".."}`, `[{"error": {..}}]`.
+fn said(body: &Value) -> Option<Said> {
+    let body = body.as_array().and_then(|list| list.first()).unwrap_or(body);
+    let error = body.get("error").filter(|error| !error.is_null())?;
+    if let Some(text) = error.as_str() {
+        return Some(Said {
+            message: text.to_owned(),
+            ..Said::default()
+        });
+    }
+    let mut said = Said {
+        message: error
+            .get("message")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        ..Said::default()
+    };
+    for field in ["type", "code", "status"] {
+        match error.get(field) {
+            Some(Value::String(word)) => said.words.push(word.clone()),
+            Some(Value::Number(number)) => {
+                said.status = number.as_u64().and_then(|number| u16::try_from(number).ok())
+            }
+            _ => {}
+        }
+    }
+    for detail in error
+        .get("details")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(reason) = detail.get("reason").and_then(Value::as_str) {
+            said.words.push(reason.to_owned());
+        }
+        if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
+            said.retry_after = delay.strip_suffix('s').and_then(|text| count(text, 1.0));
+        }
+        for violation in detail
+            .get("violations")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            said.quotas.extend(
+                violation
+                    .get("quotaId")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+        }
+    }
+    Some(said)
+}
+
+/// Which kind of fault it is: first by the provider's own word, then by the status.
+fn kind(status: Option<u16>, said: &Said) -> ModelErrorKind {
+    use ModelErrorKind as Kind;
+    let is = |words: &[&str]| said.words.iter().any(|word| words.contains(&word.as_str()));
+    let message = said.message.to_lowercase();
+    let tells = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    let no_credit = is(&[
+        "insufficient_quota",
+        "billing_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+    ]) || status == Some(402)
+        || tells(&["credit balance is too low"])
+        || said.quotas.iter().any(|quota| quota.contains("PerDay"));
+    if no_credit {
+        return Kind::Quota;
+    }
+    // A request may also be too large for a rate, which is then said by the status.
+    let too_long = is(&[
+        "context_length_exceeded",
+        "request_too_large",
+        "string_above_max_length",
+    ]) || status == Some(413)
+        || tells(&[
+            "prompt is too long",
+            "maximum context length",
+            "context length exceeded",
+            "exceed context limit",
+            "exceeds the context window",
+            "exceeds the maximum number of tokens",
+        ]);
+    if too_long && status != Some(429) {
+        return Kind::ContextTooLong;
+    }
+    if is(&[
+        "authentication_error",
+        "permission_error",
+        "invalid_api_key",
+        "API_KEY_INVALID",
+    ]) || is(&["PERMISSION_DENIED", "UNAUTHENTICATED", "API_KEY_SERVICE_BLOCKED"])
+    {
+        return Kind::Authentication;
+    }
+    if is(&["model_not_found", "not_found_error", "NOT_FOUND"]) {
+        return Kind::UnknownModel;
+    }
+    if is(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) {
+        return Kind::RateLimited;
+    }
+    if is(&["timeout_error", "DEADLINE_EXCEEDED"]) {
+        return Kind::Timeout;
+    }
+    if is(&[
+        "overloaded_error",
+        "api_error",
+        "server_error",
+        "engine_overloaded",
+        "UNAVAILABLE",
+        "INTERNAL",
+    ]) {
+        return Kind::Unavailable;
+    }
+    match status {
+        Some(401 | 403) => Kind::Authentication,
+        Some(404) => Kind::UnknownModel,
+        Some(429) => Kind::RateLimited,
+        Some(408 | 504) => Kind::Timeout,
+        // Conflicts and early data are of the moment.
+        Some(409 | 425) => Kind::Unavailable,
+        Some(400..=499) => Kind::BadRequest,
+        None if is(&["invalid_request_error", "INVALID_ARGUMENT", "FAILED_PRECONDITION"]) => Kind::BadRequest,
+        // An error inside an answer that names nothing: the request was taken, so the provider is at fault.
+        _ => Kind::Unavailable,
+    }
+}
+
+/// How long the provider wants to be left alone, by its headers: milliseconds, seconds or a date.
+pub(super) fn retry_after<'h>(header: impl Fn(&str) -> Option<&'h str>, now: SystemTime) -> Option<Duration> {
+    if let Some(delay) = header("retry-after-ms").and_then(|text| count(text, 1000.0)) {
+        return Some(delay);
+    }
+    let text = header("retry-after")?.trim();
+    if let Some(delay) = count(text, 1.0) {
+        return Some(delay);
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(
+        date.duration_since(now)
+            .unwrap_or_default()
+            .min(LONGEST_RETRY_AFTER),
+    )
+}
+
+/// A count of a unit, of which so many make a second, capped; `None` for what is no count.
+fn count(text: &str, per_second: f64) -> Option<Duration> {
+    let seconds = text.trim().parse::<f64>().ok()? / per_second;
+    (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST_RETRY_AFTER.as_secs_f64())))
+}
+
+/// The beginning of a body, for people.
+pub(super) fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    if text.trim().is_empty() {
+        "nothing".to_owned()
+    } else {
+        format!("\"{}\"", bounded(&text))
+    }
+}
+
+/// A text on one line, not longer than it may be.
+pub(super) fn bounded(text: &str) -> String {
+    let mut line = String::new();
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    for (count, word) in words.filter(|word| !word.is_empty()).enumerate() {
+        if count > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > 8 * LONGEST_WORDS {
+            break;
+        }
+    }
+    match line.char_indices().nth(LONGEST_WORDS) {
+        Some((at, _)) => format!("{}..", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn by_status(status: u16, body: &Value) -> ModelErrorKind {
+        of_status(status, None, body.to_string().as_bytes()).kind
+    }
+
+    /// Errors as the providers document them, with what comes of them.
+    #[test]
+    fn the_words_of_the_providers_are_understood() {
+        use ModelErrorKind as Kind;
+        let anthropic =
+            |word: &str, text: &str| json!({"type": "error", "error": {"type": word, "message": text}});
+        let open_ai = |word: &str, text: &str| json!({"error": {"message": text, "type": "invalid_request_error", "code": word}});
+        let gemini = |code: u16, word: &str, text: &str| json!({"error": {"code": code, "message": text, "status": word}});
+        let cases = [
+            (
+                401,
+                anthropic("authentication_error", "invalid x-api-key"),
+                Kind::Authentication,
+            ),
+            (403, anthropic("permission_error", "no"), Kind::Authentication),
+            (402, anthropic("billing_error", "pay"), Kind::Quota),
+            (
+                400,
+                anthropic(
+                    "invalid_request_error",
+                    "Your credit balance is too low to access",
+                ),
+                Kind::Quota,
+            ),
+            (
+                400,
+                anthropic("invalid_request_error", "max_tokens: must be positive"),
+                Kind::BadRequest,
+            ),
+            (
+                400,
+                anthropic(
+                    "invalid_request_error",
+                    "prompt is too long: 250000 tokens > 200000",
+                ),
+                Kind::ContextTooLong,
+            ),
+            (
+                413,
+                anthropic("request_too_large", "Request exceeds the maximum size"),
+                Kind::ContextTooLong,
+            ),
+            (
+                404,
+                anthropic("not_found_error", "model: claude-0"),
+                Kind::UnknownModel,
+            ),
+            (429, anthropic("rate_limit_error", "slow"), Kind::RateLimited),
+            (500, anthropic("api_error", "oops"), Kind::Unavailable),
+            (504, anthropic("timeout_error", "long"), Kind::Timeout),
+            (
+                529,
+                anthropic("overloaded_error", "Overloaded"),
+                Kind::Unavailable,
+            ),
+            (
+                401,
+                open_ai("invalid_api_key", "Incorrect API key"),
+                Kind::Authentication,
+            ),
+            (
+                429,
+                open_ai("insufficient_quota", "You exceeded your current quota"),
+                Kind::Quota,
+            ),
+            (
+                429,
+                open_ai(
+                    "rate_limit_exceeded",
+                    "Request too large for gpt on tokens per min",
+                ),
+                Kind::RateLimited,
+            ),
+            (
+                400,
+                open_ai("context_length_exceeded", "too long"),
+                Kind::ContextTooLong,
+            ),
+            (
+                404,
+                open_ai("model_not_found", "no such model"),
+                Kind::UnknownModel,
+            ),
+            (
+                400,
+                open_ai("unsupported_parameter", "temperature"),
+                Kind::BadRequest,
+            ),
+            (
+                404,
+                json!({"error": "model 'qwen9' not found"}),
+                Kind::UnknownModel,
+            ),
+            (
+                402,
+                json!({"error": {"code": 402, "message": "Insufficient credits"}}),
+                Kind::Quota,
+            ),
+            (
+                502,
+                json!({"error": {"code": 502, "message": "Provider returned error"}}),
+                Kind::Unavailable,
+            ),
+            (
+                408,
+                json!({"error": {"code": 408, "message": "timed out"}}),
+                Kind::Timeout,
+            ),
+            (503, gemini(503, "UNAVAILABLE", "overloaded"), Kind::Unavailable),
+            (
+                404,
+                gemini(404, "NOT_FOUND", "models/x is not found"),
+                Kind::UnknownModel,
+            ),
+            (403, gemini(403, "PERMISSION_DENIED", "no"), Kind::Authentication),
+            (
+                400,
+                gemini(
+                    400,
+                    "INVALID_ARGUMENT",
+                    "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+                ),
+                Kind::ContextTooLong,
+            ),
+            (
+                400,
+                gemini(400, "INVALID_ARGUMENT", "bad schema"),
+                Kind::BadRequest,
+            ),
+            (422, json!({"detail": "nonsense"}), Kind::BadRequest),
+            (404, json!({"detail": "Not Found"}), Kind::Configuration),
+            (409, json!({}), Kind::Unavailable),
+            (418, json!(null), Kind::BadRequest),
+        ];
+        for (status, body, kind) in cases {
+            assert_eq!(by_status(status, &body), kind, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn a_refused_key_of_gemini_is_no_bad_request() {
+        let body = json!([{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT",
+            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}}]);
+        assert_eq!(by_status(400, &body), ModelErrorKind::Authentication);
+    }
+
+    #[test]
+    fn gemini_says_in_its_body_how_long_to_wait_and_which_quota_is_used_up() {
+        let body = |quota: &str| {
+            json!({"error": {"code": 429, "message": "Quota exceeded", "status": "RESOURCE_EXHAUSTED", "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}]},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "36.5s"},
+            ]}})
+        };
+        let minute = of_status(
+            429,
+            None,
+            body("RequestsPerMinutePerProject").to_string().as_bytes(),
+        );
+        assert_eq!(minute.kind, ModelErrorKind::RateLimited);
+        assert_eq!(minute.retry_after, Some(Duration::from_millis(36_500)));
+        assert_eq!(
+            by_status(429, &body("RequestsPerDayPerProject")),
+            ModelErrorKind::Quota
+        );
+    }
+
+    #[test]
+    fn an_error_inside_an_answer_is_judged_by_its_own_status() {
+        let inside = |body: Value| error_inside(&body).map(|fault| fault.kind);
+        assert_eq!(
+            inside(json!({"error": {"code": 429, "message": "x"}})),
+            Some(ModelErrorKind::RateLimited)
+        );
+        assert_eq!(
+            inside(json!({"error": {"message": "x"}})),
+            Some(ModelErrorKind::Unavailable)
+        );
+        assert_eq!(
+            inside(json!({"type": "error", "error": {"type": "overloaded_error", "message": "x"}})),
+            Some(ModelErrorKind::Unavailable)
+        );
+        assert_eq!(
+            inside(json!({"error": {"type": "invalid_request_error", "message": "x"}})),
+            Some(ModelErrorKind::BadRequest)
+        );
+        assert_eq!(inside(json!({"error": null, "choices": []})), None);
+    }
+
+    #[test]
+    fn a_wish_to_be_left_alone_is_read_and_capped() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let read = |name: &'static str, value: &'static str| {
+            retry_after(|asked| (asked == name).then_some(value), now)
+        };
+        assert_eq!(read("retry-after", " 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(read("retry-after", "0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        assert_eq!(
+            read("retry-after", "Fri, 15 Jan 2027 08:00:09 GMT"),
+            Some(Duration::from_secs(9))
+        );
+        assert_eq!(
+            read("retry-after", "Fri, 15 Jan 1999 08:00:09 GMT"),
+            Some(Duration::ZERO)
+        );
+        for absurd in [
+            "99999999999999999999999",
+            "1e300",
+            "inf",
+            "Sat, 15 Jan 2050 08:00:00 GMT",
+        ] {
+            assert_eq!(read("retry-after", absurd), Some(LONGEST_RETRY_AFTER), "{absurd}");
+        }
+        for nonsense in ["-1", "NaN", "soon", "", "-inf"] {
+            assert_eq!(read("retry-after", nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_provider_are_bounded_and_stand_on_one_line() {
+        let page = format!(
+            "<html>\n<h1>502\tBad\u{1b}[31m Gateway</h1>{}",
+            "x ".repeat(10_000)
+        );
+        let said = excerpt(page.as_bytes());
+        assert!(
+            said.starts_with("\"<html> <h1>502 Bad [31m Gateway</h1>x x"),
+            "{said}"
+        );
+        assert!(said.chars().count() <= LONGEST_WORDS + 4);
+        assert_eq!(excerpt(b" \n"), "nothing");
+    }
+}

@@ -1,0 +1,260 @@
+//! Gemini's generateContent: requests out, answers in.
+
+use serde_json::{Value, json};
+
+use super::Ask;
+use super::capability::gemini_thinking;
+use super::events::Event;
+use super::fault::{Fault, error_inside};
+use super::http::Reading;
+use super::layout::{Layout, Piece};
+use super::{arguments_out, count_of, parsed, text_of};
+use crate::model::{Arguments, Message, ModelReply, StopReason, TokenUsage, ToolCall};
+
+const WIRE: &str = "gemini";
+
+/// Calls get names of ours where the provider gives none; these do not go back to it.
+const OUR_ID: &str = "unnamed_call_";
+
+/// What the provider takes for the signature of a call that another model made; without one it refuses the request.
+const FOREIGN_CALL: &str = "skip_thought_signature_validator";
+
+/// The request.
+pub(super) fn body(ask: &Ask<'_>) -> Value {
+    let request = ask.request;
+    let signed = request.model.to_ascii_lowercase().starts_with("gemini-3");
+    let mut body = json!({"contents": contents(&request.messages, signed)});
+    if !request.system.trim().is_empty() {
+        body["systemInstruction"] = json!({"parts": [{"text": request.system}]});
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters})
+        });
+        body["tools"] = json!([{"functionDeclarations": tools.collect::<Vec<_>>()}]);
+    }
+    if let Some(limit) = ask.max_output {
+        body["generationConfig"]["maxOutputTokens"] = limit.into();
+    }
+    if let Some(temperature) = request.temperature {
+        body["generationConfig"]["temperature"] = temperature.into();
+    }
+    let effort = request.reasoning_effort;
+    if let Some(config) = effort.and_then(|effort| gemini_thinking(&request.model, effort, ask.max_output)) {
+        body["generationConfig"]["thinkingConfig"] = config;
+    }
+    body
+}
+
+/// The conversation, without what is empty. Results of tools stand alone in their message, as the provider wants it.
+fn contents(messages: &[Message], signed: bool) -> Vec<Value> {
+    let mut all = Vec::new();
+    for message in messages {
+        let (role, parts) = match message {
+            Message::User { text } => ("user", vec![json!({"text": text})]),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => {
+                let layout = Layout::of(opaque.as_ref(), WIRE);
+                let foreign = signed && layout.is_none();
+                let layout = layout.unwrap_or_default();
+                let pieces = layout.pieces(text, tool_calls).into_iter();
+                let mut parts: Vec<Value> = pieces.filter_map(part).collect();
+                let call = parts.iter_mut().find(|part| part.get("functionCall").is_some());
+                if let Some(call) = call.filter(|_| foreign) {
+                    call["thoughtSignature"] = FOREIGN_CALL.into();
+                }
+                ("model", parts)
+            }
+            Message::Tools { results } => {
+                let results = results.iter().map(|result| {
+                    let field = if result.is_error { "error" } else { "output" };
+                    let mut response = json!({"name": result.name, "response": {field: result.content}});
+                    name_call(&mut response, &result.id);
+                    json!({"functionResponse": response})
+                });
+                ("user", results.collect())
+            }
+        };
+        if !parts.is_empty() {
+            all.push(json!({"role": role, "parts": parts}));
+        }
+    }
+    all
+}
+
+fn name_call(call: &mut Value, id: &str) {
+    if !id.starts_with(OUR_ID) {
+        call["id"] = id.into();
+    }
+}
+
+fn part(piece: Piece<'_>) -> Option<Value> {
+    let (mut part, signature) = match piece {
+        Piece::Text("", None) | Piece::Kept(_) => return None,
+        Piece::Text(text, signature) => (json!({"text": text}), signature),
+        Piece::Call(call, signature) => {
+            let mut out = json!({"name": call.name, "args": arguments_out(&call.arguments)});
+            name_call(&mut out, &call.id);
+            (json!({"functionCall": out}), signature)
+        }
+    };
+    if let Some(signature) = signature {
+        part["thoughtSignature"] = signature.into();
+    }
+    Some(part)
+}
+
+/// An answer under way.
+#[derive(Default)]
+pub(super) struct Answer {
+    parts: Vec<Part>,
+    stop: Option<String>,
+    /// What the provider says about its reason to stop.
+    stop_message: String,
+    usage: Option<TokenUsage>,
+}
+
+enum Part {
+    Text(String, Option<String>),
+    Call(ToolCall, Option<String>),
+}
+
+impl Answer {
+    /// Takes an answer or a piece of one; they look alike.
+    fn take(&mut self, body: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+        self.count(&body["usageMetadata"]);
+        if let Some(fault) = error_inside(body) {
+            return Err(fault);
+        }
+        if body["promptFeedback"]["blockReason"].is_string() {
+            self.stop = Some("BLOCKLIST".to_owned());
+        }
+        let candidate = &body["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            self.part(part, on_text);
+        }
+        if let Some(stop) = candidate["finishReason"].as_str() {
+            self.stop = Some(stop.to_owned());
+            text_of(candidate, "finishMessage").clone_into(&mut self.stop_message);
+        }
+        Ok(())
+    }
+
+    /// Takes counts over; each tells the whole so far, so that the last one counts.
+    fn count(&mut self, usage: &Value) {
+        let count = |field: &str| count_of(usage, field);
+        if usage.is_object() {
+            self.usage = Some(TokenUsage {
+                input: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
+                // What is thought is counted apart.
+                output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
+                cached_input: count("cachedContentTokenCount"),
+                cache_write: 0,
+            });
+        }
+    }
+
+    fn part(&mut self, part: &Value, on_text: &mut dyn FnMut(&str)) {
+        let signature = part["thoughtSignature"].as_str().map(str::to_owned);
+        if let Some(call) = part.get("functionCall") {
+            let count = self.parts.len();
+            let id = match text_of(call, "id") {
+                "" => format!("{OUR_ID}{count}"),
+                id => id.to_owned(),
+            };
+            let arguments = match &call["args"] {
+                Value::Object(fields) => Arguments::Object(fields.clone()),
+                Value::Null => Arguments::parse(""),
+                Value::String(text) => Arguments::parse(text),
+                other => Arguments::parse(&other.to_string()),
+            };
+            let call = ToolCall {
+                id,
+                name: text_of(call, "name").to_owned(),
+                arguments,
+            };
+            self.parts.push(Part::Call(call, signature));
+            return;
+        }
+        let Some(text) = part["text"].as_str().filter(|_| part["thought"] != true) else {
+            return;
+        };
+        if text.is_empty() && signature.is_none() {
+            return;
+        }
+        if !text.is_empty() {
+            on_text(text);
+        }
+        match self.parts.last_mut() {
+            Some(Part::Text(last, signed @ None)) if signature.is_none() || text.is_empty() => {
+                last.push_str(text);
+                *signed = signature;
+            }
+            _ => self.parts.push(Part::Text(text.to_owned(), signature)),
+        }
+    }
+}
+
+impl Reading for Answer {
+    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+        self.take(body, &mut |_| {})
+    }
+
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+        let data = parsed(&event.data)?;
+        self.take(&data, on_text)?;
+        // Only the end of the stream says that nothing follows.
+        Ok(false)
+    }
+
+    fn may_end(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn usage(&self) -> Option<TokenUsage> {
+        self.usage
+    }
+
+    fn reply(&self) -> Result<ModelReply, Fault> {
+        let Some(stop) = &self.stop else {
+            return Err(Fault::malformed("the answer does not say why it ends"));
+        };
+        let mut reply = ModelReply::text("");
+        let mut layout = Layout::new(WIRE);
+        for part in &self.parts {
+            match part {
+                Part::Text(text, signature) => {
+                    reply.text.push_str(text);
+                    layout.text(text, signature.clone());
+                }
+                Part::Call(call, signature) => {
+                    if call.name.is_empty() {
+                        return Err(Fault::malformed("the answer calls a tool without a name"));
+                    }
+                    layout.call(reply.tool_calls.len(), signature.clone());
+                    reply.tool_calls.push(call.clone());
+                }
+            }
+        }
+        reply.stop = match stop.as_str() {
+            "STOP" if !reply.tool_calls.is_empty() => StopReason::ToolCalls,
+            "STOP" => StopReason::End,
+            "MAX_TOKENS" => StopReason::MaxTokens,
+            "SAFETY" | "RECITATION" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "SPII" => StopReason::Refused,
+            // The model wrote a call that the provider cannot read, and what it wrote is lost.
+            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
+                let said = super::fault::excerpt(self.stop_message.as_bytes());
+                return Err(Fault::malformed(format!(
+                    "the model made a call of a tool that is none ({stop}); the provider says {said}"
+                )));
+            }
+            other => StopReason::Other(other.to_owned()),
+        };
+        reply.usage = self.usage;
+        reply.opaque = layout.into_opaque();
+        Ok(reply)
+    }
+}

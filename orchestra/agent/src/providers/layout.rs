@@ -1,0 +1,185 @@
+//! In which order an answer came: some providers want their signed reasoning back where it stood.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::ToolCall;
+
+/// The order of an answer's parts, kept in the `opaque` field of its message. Text and calls stand in the message; here
+/// is only where they belong.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Layout {
+    /// The format that the parts are of; another provider's are of no use.
+    wire: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    Text {
+        bytes: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    Call {
+        index: usize,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    Kept(Value),
+}
+
+/// A part of an answer that goes back to its provider.
+#[derive(Debug, PartialEq)]
+pub(super) enum Piece<'m> {
+    /// Some of the text, with its signature.
+    Text(&'m str, Option<&'m str>),
+    /// A call, with its signature.
+    Call(&'m ToolCall, Option<&'m str>),
+    /// Something of the provider's own.
+    Kept(&'m Value),
+}
+
+impl Layout {
+    pub(super) fn new(wire: &str) -> Layout {
+        Layout {
+            wire: wire.to_owned(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// The layout in an opaque value, if it is of this format.
+    pub(super) fn of(opaque: Option<&Value>, wire: &str) -> Option<Layout> {
+        let layout = Layout::deserialize(opaque?).ok()?;
+        (layout.wire == wire).then_some(layout)
+    }
+
+    pub(super) fn text(&mut self, text: &str, signature: Option<String>) {
+        self.parts.push(Part::Text {
+            bytes: text.len(),
+            signature,
+        });
+    }
+
+    pub(super) fn call(&mut self, index: usize, signature: Option<String>) {
+        self.parts.push(Part::Call { index, signature });
+    }
+
+    pub(super) fn keep(&mut self, value: Value) {
+        self.parts.push(Part::Kept(value));
+    }
+
+    /// The value to keep with the message; `None` where the order says nothing that the message does not say.
+    pub(super) fn into_opaque(self) -> Option<Value> {
+        let says = |part: &Part| match part {
+            Part::Text { signature, .. } | Part::Call { signature, .. } => signature.is_some(),
+            Part::Kept(_) => true,
+        };
+        if self.parts.iter().any(says) {
+            serde_json::to_value(self).ok()
+        } else {
+            None
+        }
+    }
+
+    /// The parts of a message in their order. A message that was changed since has its text in one piece, behind what
+    /// the provider wants back and before the calls.
+    pub(super) fn pieces<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Vec<Piece<'m>> {
+        self.exact(text, calls).unwrap_or_else(|| self.loose(text, calls))
+    }
+
+    fn exact<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Option<Vec<Piece<'m>>> {
+        let (mut rest, mut next) = (text, 0);
+        let mut pieces = Vec::new();
+        for part in &self.parts {
+            pieces.push(match part {
+                Part::Text { bytes, signature } => {
+                    let (piece, more) = rest.split_at_checked(*bytes)?;
+                    rest = more;
+                    Piece::Text(piece, signature.as_deref())
+                }
+                Part::Call { index, signature } if *index == next => {
+                    next += 1;
+                    Piece::Call(calls.get(*index)?, signature.as_deref())
+                }
+                Part::Call { .. } => return None,
+                Part::Kept(value) => Piece::Kept(value),
+            });
+        }
+        (rest.is_empty() && next == calls.len()).then_some(pieces)
+    }
+
+    fn loose<'m>(&'m self, text: &'m str, calls: &'m [ToolCall]) -> Vec<Piece<'m>> {
+        let kept = self.parts.iter().filter_map(|part| match part {
+            Part::Kept(value) => Some(Piece::Kept(value)),
+            _ => None,
+        });
+        let signature = |wanted: usize| {
+            self.parts.iter().find_map(|part| match part {
+                Part::Call { index, signature } if *index == wanted => signature.as_deref(),
+                _ => None,
+            })
+        };
+        let text = (!text.is_empty()).then_some(Piece::Text(text, None));
+        let calls = calls.iter().enumerate();
+        let calls = calls.map(|(index, call)| Piece::Call(call, signature(index)));
+        kept.chain(text).chain(calls).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Arguments;
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall {
+            id: id.into(),
+            name: "look".into(),
+            arguments: Arguments::parse("{}"),
+        }
+    }
+
+    #[test]
+    fn parts_go_back_in_their_order_and_only_to_their_provider() {
+        let mut layout = Layout::new("x");
+        layout.keep(json!({"thinking": 1}));
+        layout.text("ab", None);
+        layout.call(0, Some("s".into()));
+        layout.text("ä", None);
+        let opaque = layout.into_opaque();
+        assert_eq!(Layout::of(opaque.as_ref(), "y"), None);
+        let layout = Layout::of(opaque.as_ref(), "x").unwrap();
+        let calls = [call("1")];
+        let kept = json!({"thinking": 1});
+        let expected = [
+            Piece::Kept(&kept),
+            Piece::Text("ab", None),
+            Piece::Call(&calls[0], Some("s")),
+            Piece::Text("ä", None),
+        ];
+        assert_eq!(layout.pieces("abä", &calls), expected);
+        // What was redacted meanwhile has another length, what was left out is not there.
+        let changed = [
+            Piece::Kept(&kept),
+            Piece::Text("[secret]", None),
+            Piece::Call(&calls[0], Some("s")),
+        ];
+        assert_eq!(layout.pieces("[secret]", &calls), changed);
+        assert_eq!(
+            layout.pieces("abä", &[])[..],
+            [Piece::Kept(&kept), Piece::Text("abä", None)]
+        );
+    }
+
+    #[test]
+    fn an_order_that_says_nothing_is_not_kept() {
+        let mut layout = Layout::new("x");
+        layout.text("ab", None);
+        layout.call(0, None);
+        assert_eq!(layout.into_opaque(), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! OpenAI's Chat Completions, which many others speak too: requests out, answers in.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Ask;
+use super::capability::Gpt;
+use super::events::Event;
+use super::fault::{Fault, error_inside};
+use super::http::Reading;
+use super::settings::ProviderKind;
+use super::{arguments_out, count_of, parsed, text_of, tool_text};
+use crate::model::{
+    Arguments, Message, ModelErrorKind, ModelReply, ModelRequest, StopReason, TokenUsage, ToolCall,
+};
+
+const WIRE: &str = "openai";
+
+/// The request.
+pub(super) fn body(ask: &Ask<'_>) -> Value {
+    let request = ask.request;
+    let mut body = json!({"model": request.model, "messages": messages(request)});
+    if ask.streamed {
+        body["stream"] = true.into();
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    if let Some(limit) = ask.max_output {
+        // Models that reason refuse the older name, and other servers do not know the newer one.
+        let name = match ask.kind {
+            ProviderKind::OpenAi => "max_completion_tokens",
+            _ => "max_tokens",
+        };
+        body[name] = limit.into();
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({"type": "function", "function": {
+                "name": tool.name, "description": tool.description, "parameters": tool.parameters,
+            }})
+        });
+        body["tools"] = tools.collect();
+    }
+    // OpenRouter leaves out by itself what a model cannot.
+    let routed = ask.kind == ProviderKind::OpenRouter;
+    let gpt = Gpt::of(&request.model);
+    if let Some(effort) = request.reasoning_effort {
+        if routed {
+            body["reasoning"] = json!({"effort": effort.word()});
+        } else if gpt.effort {
+            body["reasoning_effort"] = effort.word().into();
+        }
+    }
+    if let Some(temperature) = request.temperature.filter(|_| routed || gpt.temperature) {
+        body["temperature"] = temperature.into();
+    }
+    body
+}
+
+fn messages(request: &ModelRequest) -> Vec<Value> {
+    let mut all = Vec::new();
+    if !request.system.trim().is_empty() {
+        all.push(json!({"role": "system", "content": request.system}));
+    }
+    for message in &request.messages {
+        match message {
+            Message::User { text } => all.push(json!({"role": "user", "content": text})),
+            Message::Assistant {
+                text,
+                tool_calls,
+                opaque,
+            } => {
+                if text.is_empty() && tool_calls.is_empty() {
+                    continue;
+                }
+                let mut message = json!({"role": "assistant", "content": Value::Null});
+                if !text.is_empty() {
+                    message["content"] = text.as_str().into();
+                }
+                if !tool_calls.is_empty() {
+                    message["tool_calls"] = tool_calls.iter().map(call_out).collect();
+                }
+                if let Some(details) = opaque.as_ref().filter(|opaque| opaque["wire"] == WIRE) {
+                    message["reasoning_details"] = details["reasoning_details"].clone();
+                }
+                all.push(message);
+            }
+            Message::Tools { results } => all.extend(results.iter().map(|result| {
+                let content = tool_text(result);
+                json!({"role": "tool", "tool_call_id": result.id, "content": content})
+            })),
+        }
+    }
+    all
+}
+
+fn call_out(call: &ToolCall) -> Value {
+    json!({"id": call.id, "type": "function", "function": {
+        "name": call.name, "arguments": arguments_out(&call.arguments).to_string(),
+    }})
+}
+
+/// An answer under way.
+pub(super) struct Answer {
+    /// Whether a stream must say that it is over; not every server does.
+    strict: bool,
+    text: String,
+    calls: BTreeMap<u64, Call>,
+    details: Vec<Value>,
+    refused: bool,
+    stop: Option<String>,
+    usage: Option<TokenUsage>,
+}
+
+#[derive(Default)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Answer {
+    pub(super) fn new(kind: ProviderKind) -> Answer {
+        Answer {
+            strict: matches!(kind, ProviderKind::OpenAi | ProviderKind::OpenRouter),
+            text: String::new(),
+            calls: BTreeMap::new(),
+            details: Vec::new(),
+            refused: false,
+            stop: None,
+            usage: None,
+        }
+    }
+
+    /// Takes counts over; each tells the whole so far, so that the last one counts.
+    fn count(&mut self, usage: &Value) {
+        if usage.is_object() {
+            let details = &usage["prompt_tokens_details"];
+            self.usage = Some(TokenUsage {
+                input: count_of(usage, "prompt_tokens"),
+                output: count_of(usage, "completion_tokens"),
+                cached_input: count_of(details, "cached_tokens"),
+                cache_write: count_of(details, "cache_write_tokens"),
+            });
+        }
+    }
+
+    /// Takes a message, or a piece of one.
+    fn take(&mut self, message: &Value, on_text: &mut dyn FnMut(&str)) {
+        for field in ["content", "refusal"] {
+            let text = text_of(message, field);
+            if !text.is_empty() {
+                self.refused |= field == "refusal";
+                self.text.push_str(text);
+                on_text(text);
+            }
+        }
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            self.call(call);
+        }
+        for detail in message["reasoning_details"].as_array().into_iter().flatten() {
+            self.detail(detail);
+        }
+    }
+
+    fn call(&mut self, piece: &Value) {
+        let id = text_of(piece, "id");
+        let last = self.calls.keys().next_back().copied();
+        // A server that does not number its calls sends each as a whole.
+        let index = piece["index"].as_u64().unwrap_or_else(|| match last {
+            Some(last) if id.is_empty() => last,
+            last => last.map_or(0, |last| last.saturating_add(1)),
+        });
+        let call = self.calls.entry(index).or_default();
+        let function = &piece["function"];
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            text_of(function, "name").clone_into(&mut call.name);
+        }
+        match &function["arguments"] {
+            Value::String(text) => call.arguments.push_str(text),
+            Value::Null => {}
+            whole => call.arguments = whole.to_string(),
+        }
+    }
+
+    /// Puts pieces of one detail together: text is appended, what names it is kept.
+    fn detail(&mut self, piece: &Value) {
+        let same = |last: &&mut Value| last["index"] == piece["index"] && last["type"] == piece["type"];
+        let Some(last) = self.details.last_mut().filter(same) else {
+            self.details.push(piece.clone());
+            return;
+        };
+        for (field, value) in piece.as_object().into_iter().flatten() {
+            match (field.as_str(), value) {
+                ("text" | "summary" | "data", Value::String(more)) => {
+                    let text = format!("{}{more}", text_of(last, field));
+                    last[field] = text.into();
+                }
+                (_, Value::Null) => {}
+                (_, value) => last[field] = value.clone(),
+            }
+        }
+    }
+
+    fn choice(&mut self, choice: &Value, message: &str, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+        if let Some(fault) = error_inside(choice) {
+            return Err(fault);
+        }
+        self.take(&choice[message], on_text);
+        if let Some(stop) = choice["finish_reason"].as_str() {
+            self.stop = Some(stop.to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Reading for Answer {
+    fn whole(&mut self, body: &Value) -> Result<(), Fault> {
+        self.count(&body["usage"]);
+        let Some(choice) = body["choices"].get(0) else {
+            return Err(Fault::malformed("the answer has no `choices`"));
+        };
+        if !choice["message"].is_object() {
+            return Err(Fault::malformed("the answer has no `message`"));
+        }
+        self.choice(choice, "message", &mut |_| {})
+    }
+
+    fn event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+        if event.data.trim() == "[DONE]" {
+            return Ok(true);
+        }
+        let data = parsed(&event.data)?;
+        self.count(&data["usage"]);
+        if let Some(fault) = error_inside(&data) {
+            return Err(fault);
+        }
+        // The chunk that says what was used has no choices.
+        if let Some(choice) = data["choices"].get(0) {
+            self.choice(choice, "delta", on_text)?;
+        }
+        Ok(false)
+    }
+
+    fn may_end(&self) -> bool {
+        !self.strict && self.stop.is_some()
+    }
+
+    fn usage(&self) -> Option<TokenUsage> {
+        self.usage
+    }
+
+    fn reply(&self) -> Result<ModelReply, Fault> {
+        let Some(stop) = &self.stop else {
+            return Err(Fault::malformed("the answer does not say why it ends"));
+        };
+        let mut reply = ModelReply::text(self.text.clone());
+        for (count, call) in self.calls.values().enumerate() {
+            if call.name.is_empty() {
+                return Err(Fault::malformed("the answer calls a tool without a name"));
+            }
+            let id = match call.id.is_empty() {
+                true => format!("call_{count}"),
+                false => call.id.clone(),
+            };
+            reply.tool_calls.push(ToolCall {
+                id,
+                name: call.name.clone(),
+                arguments: Arguments::parse(&call.arguments),
+            });
+        }
+        reply.stop = match stop.as_str() {
+            // Some servers stop for calls without saying so.
+            "stop" | "tool_calls" | "function_call" if !self.calls.is_empty() => StopReason::ToolCalls,
+            "stop" if self.refused => StopReason::Refused,
+            "stop" | "tool_calls" | "function_call" => StopReason::End,
+            "length" => StopReason::MaxTokens,
+            "content_filter" => StopReason::Refused,
+            "error" => {
+                return Err(Fault::new(
+                    ModelErrorKind::Unavailable,
+                    "the provider stopped in the middle of the answer, and gives no reason",
+                ));
+            }
+            other => StopReason::Other(other.to_owned()),
+        };
+        reply.usage = self.usage;
+        if !self.details.is_empty() {
+            reply.opaque = Some(json!({"wire": WIRE, "reasoning_details": self.details}));
+        }
+        Ok(reply)
+    }
+}

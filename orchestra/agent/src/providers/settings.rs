@@ -1,0 +1,284 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// Which API a provider has.
+///
+/// ```
+/// use orchestra_agent::ProviderKind;
+/// assert_eq!("openai-compatible".parse(), Ok(ProviderKind::OpenAiCompatible));
+/// assert_eq!(ProviderKind::of_model("claude-sonnet-4-5"), Some(ProviderKind::Anthropic));
+/// assert_eq!(ProviderKind::of_model("my-own-model"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ProviderKind {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions.
+    OpenAi,
+    /// Google's Gemini.
+    Gemini,
+    /// OpenRouter, which passes requests on to many providers.
+    OpenRouter,
+    /// Models on a machine of one's own, by Ollama.
+    Ollama,
+    /// Anything else that speaks Chat Completions; it needs an `api_base`.
+    OpenAiCompatible,
+}
+
+impl ProviderKind {
+    /// All kinds.
+    pub const ALL: [ProviderKind; 6] = [
+        ProviderKind::Anthropic,
+        ProviderKind::OpenAi,
+        ProviderKind::Gemini,
+        ProviderKind::OpenRouter,
+        ProviderKind::Ollama,
+        ProviderKind::OpenAiCompatible,
+    ];
+
+    /// The word in configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ProviderKind::Anthropic => "anthropic",
+            ProviderKind::OpenAi => "openai",
+            ProviderKind::Gemini => "gemini",
+            ProviderKind::OpenRouter => "openrouter",
+            ProviderKind::Ollama => "ollama",
+            ProviderKind::OpenAiCompatible => "openai-compatible",
+        }
+    }
+
+    /// Where the provider is called unless the configuration says otherwise; `None` where it must say so.
+    pub const fn default_base(self) -> Option<&'static str> {
+        match self {
+            ProviderKind::Anthropic => Some("https://api.anthropic.com"),
+            ProviderKind::OpenAi => Some("https://api.openai.com/v1"),
+            ProviderKind::Gemini => Some("https://generativelanguage.googleapis.com/v1beta"),
+            ProviderKind::OpenRouter => Some("https://openrouter.ai/api/v1"),
+            ProviderKind::Ollama => Some("http://127.0.0.1:11434/v1"),
+            ProviderKind::OpenAiCompatible => None,
+        }
+    }
+
+    /// The variable of the environment that holds the key unless the configuration says otherwise; `None` where no key
+    /// is needed.
+    pub const fn default_key_variable(self) -> Option<&'static str> {
+        match self {
+            ProviderKind::Anthropic => Some("ANTHROPIC_API_KEY"),
+            ProviderKind::OpenAi => Some("OPENAI_API_KEY"),
+            ProviderKind::Gemini => Some("GEMINI_API_KEY"),
+            ProviderKind::OpenRouter => Some("OPENROUTER_API_KEY"),
+            ProviderKind::Ollama | ProviderKind::OpenAiCompatible => None,
+        }
+    }
+
+    /// The kind of provider that has a model, told by the model's name: `claude-*`, `gpt-*`, `o3*`, `gemini-*`,
+    /// `VENDOR/MODEL` for OpenRouter, `MODEL:TAG` for Ollama. `None` where the name tells nothing.
+    pub fn of_model(model: &str) -> Option<ProviderKind> {
+        let model = model.to_ascii_lowercase();
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| model.starts_with(prefix));
+        if model.contains('/') {
+            Some(ProviderKind::OpenRouter)
+        } else if model.contains(':') && !model.starts_with("ft:") {
+            Some(ProviderKind::Ollama)
+        } else if starts(&["claude-"]) {
+            Some(ProviderKind::Anthropic)
+        } else if starts(&["gemini-", "gemma-"]) {
+            Some(ProviderKind::Gemini)
+        } else if starts(&["gpt-oss"]) {
+            // Its weights are public: many serve it, OpenAI does not.
+            None
+        } else if starts(&["gpt-", "chatgpt-", "codex-", "ft:"]) || is_o_series(&model) {
+            Some(ProviderKind::OpenAi)
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether a name is one of `o1`, `o3-mini`, `o4-mini-2025-04-16` and so on.
+pub(super) fn is_o_series(model: &str) -> bool {
+    let Some(rest) = model.strip_prefix('o') else {
+        return false;
+    };
+    let version = rest.split('-').next().unwrap_or_default();
+    !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl fmt::Display for ProviderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for ProviderKind {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<ProviderKind, String> {
+        let words = || ProviderKind::ALL.map(ProviderKind::word);
+        if let Some(kind) = ProviderKind::ALL.into_iter().find(|kind| kind.word() == word) {
+            return Ok(kind);
+        }
+        let near = orchestra_graph::did_you_mean(word, words());
+        let hint = near.map_or_else(
+            || format!("it is one of `{}`", words().join("`, `")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Err(format!("there is no kind of provider `{word}`; {hint}"))
+    }
+}
+
+/// Where the key of a provider comes from. A key stands in no configuration.
+///
+/// ```
+/// use orchestra_agent::KeySource;
+/// let source = KeySource::Environment("TEAM_ANTHROPIC_KEY".into());
+/// assert_eq!(source.to_string(), "the environment variable `TEAM_ANTHROPIC_KEY`");
+/// assert_eq!(KeySource::Value("sk-secret".into()).to_string(), "a key that the program gave");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum KeySource {
+    /// A variable of the environment, by its name.
+    Environment(String),
+    /// A file that holds the key and nothing else; white space around it does not count.
+    File(PathBuf),
+    /// The program has the key already.
+    Value(SecretString),
+    /// The provider wants no key.
+    None,
+}
+
+impl fmt::Display for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeySource::Environment(name) => write!(f, "the environment variable `{name}`"),
+            KeySource::File(path) => write!(f, "the file `{}`", path.display()),
+            KeySource::Value(_) => f.write_str("a key that the program gave"),
+            KeySource::None => f.write_str("no key"),
+        }
+    }
+}
+
+impl KeySource {
+    /// Reads the key. `Ok(None)`: none is wanted. The error says what is missing and how to mend it.
+    pub(super) fn read(&self) -> Result<Option<SecretString>, String> {
+        let text = match self {
+            KeySource::None => return Ok(None),
+            KeySource::Value(key) => key.expose_secret().to_owned(),
+            KeySource::Environment(name) => match std::env::var(name) {
+                Ok(text) if text.trim().is_empty() => {
+                    return Err(format!(
+                        "the environment variable `{name}` is empty: set it to the key"
+                    ));
+                }
+                Ok(text) => text,
+                Err(std::env::VarError::NotPresent) => {
+                    return Err(format!("set the environment variable `{name}` to the key"));
+                }
+                Err(std::env::VarError::NotUnicode(_)) => {
+                    return Err(format!("the environment variable `{name}` is not UTF-8"));
+                }
+            },
+            KeySource::File(path) => {
+                let shown = path.display();
+                read_file(path).map_err(|error| format!("the key file `{shown}` cannot be read: {error}"))?
+            }
+        };
+        let key = text.trim();
+        if key.is_empty() {
+            return Err(format!("{self} holds no key"));
+        }
+        // Anything else cannot stand in a header, and is hardly a key.
+        if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "{self} holds more than a key: white space or letters that are not ASCII"
+            ));
+        }
+        Ok(Some(SecretString::from(key)))
+    }
+}
+
+/// Reads a key file, not more of it than a key may be long.
+fn read_file(path: &std::path::Path) -> std::io::Result<String> {
+    const LONGEST: u64 = 16 * 1024;
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(LONGEST)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// How a provider is called.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_agent::{KeySource, ProviderKind, ProviderSettings};
+/// let mut settings = ProviderSettings::new("house", ProviderKind::OpenAiCompatible);
+/// settings.api_base = Some("https://models.example.org/v1".into());
+/// settings.key = KeySource::Environment("HOUSE_MODELS_KEY".into());
+/// settings.timeout = Duration::from_secs(120);
+/// assert!(settings.headers.is_empty());
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ProviderSettings {
+    /// The name by which requests call it.
+    pub name: String,
+    /// Which API it has.
+    pub kind: ProviderKind,
+    /// Where it is called; `None` is the default of the kind. Anthropic's ends before `/v1`, those of the others with
+    /// their version.
+    pub api_base: Option<String>,
+    /// Where the key comes from. It is read when it is first needed.
+    pub key: KeySource,
+    /// The most tokens of an answer where a request does not say; `None` leaves it to the provider, and with Anthropic,
+    /// which insists on a number, to [`DEFAULT_MAX_OUTPUT_TOKENS`](crate::DEFAULT_MAX_OUTPUT_TOKENS).
+    pub max_output_tokens: Option<u32>,
+    /// How long a call may take as a whole.
+    pub timeout: Duration,
+    /// How long not a single byte may come. An answer that is not streamed has no byte before it is complete, so this
+    /// is the longest that a model may think about it.
+    pub idle_timeout: Duration,
+    /// More headers; they win over those of the kind. Their values are not shown anywhere.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl ProviderSettings {
+    /// The defaults of a kind: its base, its key variable, 15 minutes a call, 5 minutes without a byte.
+    pub fn new(name: impl Into<String>, kind: ProviderKind) -> ProviderSettings {
+        let key = kind.default_key_variable();
+        ProviderSettings {
+            name: name.into(),
+            kind,
+            api_base: None,
+            key: key.map_or(KeySource::None, |name| KeySource::Environment(name.to_owned())),
+            max_output_tokens: None,
+            timeout: Duration::from_secs(15 * 60),
+            idle_timeout: Duration::from_secs(5 * 60),
+            headers: BTreeMap::new(),
+        }
+    }
+}
+
+impl fmt::Debug for ProviderSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderSettings")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("api_base", &self.api_base)
+            .field("key", &self.key)
+            .field("max_output_tokens", &self.max_output_tokens)
+            .field("timeout", &self.timeout)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}

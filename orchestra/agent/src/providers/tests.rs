@@ -1,0 +1,139 @@
+//! Answers that no provider should give: nothing of them may end a program, or pass for an answer.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::events::Event;
+use super::http::Reading;
+use super::settings::ProviderKind;
+use super::{anthropic, gemini, openai, responses};
+
+const FORMATS: [&str; 4] = ["anthropic", "openai", "responses", "gemini"];
+
+fn reading(format: &str) -> Box<dyn Reading> {
+    match format {
+        "anthropic" => Box::<anthropic::Answer>::default(),
+        "openai" => Box::new(openai::Answer::new(ProviderKind::OpenAiCompatible)),
+        "responses" => Box::<responses::Answer>::default(),
+        _ => Box::<gemini::Answer>::default(),
+    }
+}
+
+/// A recorded answer: as a whole, and the data of its events.
+fn recorded(format: &str) -> (Value, Vec<String>) {
+    let folder = format!("{}/tests/recordings/{format}", env!("CARGO_MANIFEST_DIR"));
+    let whole = std::fs::read_to_string(format!("{folder}/reply.json")).unwrap();
+    let stream = std::fs::read_to_string(format!("{folder}/reply.sse")).unwrap();
+    let data = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    (
+        serde_json::from_str(&whole).unwrap(),
+        data.map(str::to_owned).collect(),
+    )
+}
+
+/// Puts something else in the place of one value inside another, or removes it.
+fn spoil(value: &mut Value, at: &mut usize, with: Option<&Value>) {
+    let inner: Vec<&mut Value> = match value {
+        Value::Array(items) => items.iter_mut().collect(),
+        Value::Object(fields) => fields.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    for inner in inner {
+        if *at == 0 {
+            *inner = with.cloned().unwrap_or_default();
+            *at = usize::MAX;
+            return;
+        }
+        *at -= 1;
+        spoil(inner, at, with);
+        if *at == usize::MAX {
+            return;
+        }
+    }
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        Just(json!({})),
+        Just(json!([])),
+        Just(json!([[], {}, null])),
+        Just(json!({"type": "text", "text": 7, "error": "odd"})),
+        Just(json!(u64::MAX)),
+        Just(json!(-1)),
+        Just(json!(0.5)),
+        Just(json!(true)),
+        "\\PC{0,8}".prop_map(Value::from),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    /// Whatever stands in an answer, it is read or refused, and what is told of tokens stays what one place says.
+    #[test]
+    fn an_odd_answer_is_read_or_refused(format in 0..FORMATS.len(), at in 0_usize..80, with in prop::option::of(anything())) {
+        let (mut body, _) = recorded(FORMATS[format]);
+        spoil(&mut body, &mut { at }, with.as_ref());
+        let mut reading = reading(FORMATS[format]);
+        if reading.whole(&body).is_ok() && let Ok(reply) = reading.reply() {
+            prop_assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
+            let again = serde_json::to_value(&reply).unwrap();
+            prop_assert_eq!(serde_json::from_value::<crate::ModelReply>(again).unwrap(), reply);
+        }
+    }
+
+    /// The same of a stream, some of whose events are missing, doubled, cut or odd.
+    #[test]
+    fn an_odd_stream_is_read_or_refused(
+        format in 0..FORMATS.len(),
+        changes in prop::collection::vec((0_usize..40, 0_u8..4, 0_usize..30, anything()), 1..4),
+    ) {
+        let (_, mut events) = recorded(FORMATS[format]);
+        for (place, change, at, with) in changes {
+            let place = place % events.len();
+            match change {
+                0 => drop(events.remove(place)),
+                1 => events.insert(place, events[place].clone()),
+                2 => {
+                    let cut = events[place].floor_char_boundary(at);
+                    events[place].truncate(cut);
+                }
+                _ => if let Ok(mut data) = serde_json::from_str::<Value>(&events[place]) {
+                    spoil(&mut data, &mut { at }, Some(&with));
+                    events[place] = data.to_string();
+                },
+            }
+            if events.is_empty() { return Ok(()); }
+        }
+        let mut reading = reading(FORMATS[format]);
+        let mut streamed = String::new();
+        let mut complete = false;
+        for data in events {
+            let event = Event { name: String::new(), data };
+            match reading.event(&event, &mut |text| streamed.push_str(text)) {
+                Ok(done) => complete = done,
+                Err(_) => return Ok(()),
+            }
+            if complete { break; }
+        }
+        if (complete || reading.may_end()) && let Ok(reply) = reading.reply() {
+            prop_assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
+        }
+    }
+
+    /// No beginning of a stream passes for the whole of it.
+    #[test]
+    fn no_beginning_of_a_stream_is_an_answer(format in 0..FORMATS.len(), kept in 0.0..1.0_f64) {
+        let (_, events) = recorded(FORMATS[format]);
+        // The end of OpenAI's stream says twice that it is one, and Gemini's last event is its only end.
+        let end = if FORMATS[format] == "openai" { events.len() - 3 } else { events.len() - 1 };
+        let mut reading = reading(FORMATS[format]);
+        for data in events.into_iter().take((kept * (end + 1) as f64) as usize) {
+            let event = Event { name: String::new(), data };
+            let complete = reading.event(&event, &mut |_| {}).unwrap();
+            prop_assert!(!complete);
+        }
+        prop_assert!(!reading.may_end() || reading.reply().is_err());
+    }
+}

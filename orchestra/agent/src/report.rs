@@ -1,0 +1,236 @@
+//! The tool by which a model reports the outcome of its stage.
+
+use std::collections::BTreeMap;
+
+use orchestra_engine::{Outcome, Status};
+use orchestra_graph::{Stage, did_you_mean};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::tool::ToolSpec;
+
+/// The name by which the model calls it.
+pub(crate) const NAME: &str = "report_outcome";
+
+/// What a model is told that ends without a report.
+pub(crate) const REMINDER: &str =
+    "The stage is not over before you report its outcome: call the tool `report_outcome`.";
+
+const FIELDS: &[&str] = &[
+    "status",
+    "notes",
+    "preferred_label",
+    "failure_reason",
+    "context_updates",
+];
+
+/// What a model reports of its stage: what [`Outcome`] holds (Attractor 5.2).
+///
+/// ```
+/// use orchestra_agent::Report;
+/// use orchestra_engine::Status;
+/// let fields = serde_json::json!({"status": "success", "notes": "All tests pass.", "preferred_label": "Ship"});
+/// let report = Report::of(fields.as_object().expect("it is one"))?;
+/// assert_eq!((report.status, report.preferred_label.as_deref()), (Status::Success, Some("Ship")));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// How the stage ended.
+    pub status: Status,
+    /// A summary for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// The label of the edge to prefer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_label: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
+    /// Values for the run's context.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub context_updates: BTreeMap<String, Value>,
+}
+
+impl Report {
+    /// Reads what a model passes to the tool.
+    ///
+    /// # Errors
+    /// Says in words for the model what is wrong.
+    pub fn of(fields: &Map<String, Value>) -> Result<Report, String> {
+        if let Some(unknown) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+            let near = did_you_mean(unknown, FIELDS.iter().copied());
+            let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+            return Err(format!(
+                "There is no field `{unknown}`.{near} The fields are: {}.",
+                FIELDS.join(", ")
+            ));
+        }
+        let text = |name: &str| match fields.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+            Some(other) => Err(format!("`{name}` must be a text, and is `{other}`.")),
+        };
+        let Some(word) = text("status")? else {
+            return Err(
+                "`status` is missing: it says how the stage ended, such as `success` or `fail`.".to_owned(),
+            );
+        };
+        let status = Status::of(&word);
+        Ok(Report {
+            notes: text("notes")?,
+            preferred_label: text("preferred_label")?,
+            failure_reason: text("failure_reason")?,
+            context_updates: match fields.get("context_updates") {
+                None | Some(Value::Null) => BTreeMap::new(),
+                Some(Value::Object(updates)) => updates.clone().into_iter().collect(),
+                Some(other) => return Err(format!("`context_updates` must be an object, and is `{other}`.")),
+            },
+            status,
+        })
+    }
+
+    /// The outcome of the stage.
+    pub(crate) fn outcome(self) -> Outcome {
+        let reason = self.failure_reason.or_else(|| self.notes.clone());
+        let mut outcome = match self.status.is_success() || self.status == Status::Skipped {
+            true => Outcome::success(),
+            false => Outcome::fail(reason.unwrap_or_else(|| "the model reported a failure".to_owned())),
+        };
+        outcome.status = self.status;
+        outcome.notes = self.notes;
+        outcome.preferred_label = self.preferred_label;
+        outcome.context_updates = self.context_updates;
+        outcome
+    }
+}
+
+/// What a stage of the pipeline can report.
+pub(crate) struct Reportable {
+    /// The outcome words beside the usual ones.
+    words: Vec<String>,
+    /// The labels of its edges, where a label chooses.
+    labels: Vec<String>,
+    /// What the context must get.
+    keys: Vec<String>,
+}
+
+impl Reportable {
+    pub(crate) fn of(stage: Stage<'_>) -> Reportable {
+        let list = |name: &str| {
+            let text = stage.text(name).unwrap_or_default();
+            let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        };
+        let mut labels: Vec<String> = Vec::new();
+        let plain = stage.edges().filter(|(_, row)| row.condition.is_none());
+        for (_, row) in plain {
+            if !row.label.trim().is_empty() && !labels.iter().any(|label| **label == *row.label) {
+                labels.push(row.label.to_string());
+            }
+        }
+        Reportable {
+            words: list("outcomes"),
+            labels: if labels.len() > 1 { labels } else { Vec::new() },
+            keys: list("output_keys"),
+        }
+    }
+
+    /// Whether the way on depends on more than that the model ended.
+    pub(crate) fn matters(&self, stage: Stage<'_>) -> bool {
+        !self.labels.is_empty()
+            || !self.words.is_empty()
+            || !self.keys.is_empty()
+            || stage.edges().any(|(_, row)| row.condition.is_some())
+    }
+
+    pub(crate) fn spec(&self) -> ToolSpec {
+        let mut words = vec!["success", "partial_success", "fail", "retry"];
+        words.extend(self.words.iter().map(String::as_str));
+        let mut properties = json!({
+            "status": {"type": "string", "enum": words, "description": "How the stage ended."},
+            "notes": {"type": "string", "description": "A summary of what was done, for people: one to five sentences."},
+            "failure_reason": {"type": "string", "description": "Why it failed; only for `fail` and `retry`."},
+        });
+        if !self.labels.is_empty() {
+            properties["preferred_label"] = json!({
+                "type": "string",
+                "enum": self.labels,
+                "description": "Which way the pipeline should go on.",
+            });
+        }
+        let fields: Map<String, Value> = self.keys.iter().map(|key| (key.clone(), json!({}))).collect();
+        properties["context_updates"] = json!({
+            "type": "object",
+            "description": "Values that later stages need, by their names.",
+            "properties": fields,
+            "required": self.keys,
+        });
+        let mut required = vec!["status", "notes"];
+        if !self.keys.is_empty() {
+            required.push("context_updates");
+        }
+        ToolSpec {
+            name: NAME.to_owned(),
+            description:
+                "Reports the outcome of this stage and ends it. Call it once, when everything else is done."
+                    .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orchestra_graph::{LoadOptions, Source, load};
+
+    fn reportable(text: &str) -> (Value, bool) {
+        let pipeline = load(Source::new("t.dot", text), &LoadOptions::default())
+            .pipeline()
+            .unwrap();
+        let stage = pipeline.stage(pipeline.find("work").unwrap());
+        let reportable = Reportable::of(stage);
+        (reportable.spec().parameters, reportable.matters(stage))
+    }
+
+    #[test]
+    fn the_tool_offers_what_the_edges_wait_for() {
+        let (schema, matters) = reportable(
+            "digraph { start -> work; work [prompt=x, outcomes=\"clean,dirty\", output_keys=\"version, size\"]
+                work -> exit [label=Ship]; work -> again [label=\"[F] Fix\"]; again -> work; again [prompt=y] }",
+        );
+        assert!(matters);
+        assert_eq!(
+            schema["properties"]["preferred_label"]["enum"],
+            json!(["Ship", "[F] Fix"])
+        );
+        let words = json!(["success", "partial_success", "fail", "retry", "clean", "dirty"]);
+        assert_eq!(schema["properties"]["status"]["enum"], words);
+        assert_eq!(
+            schema["properties"]["context_updates"]["required"],
+            json!(["version", "size"])
+        );
+        let (schema, matters) = reportable("digraph { start -> work -> exit; work [prompt=x] }");
+        assert!(!matters && schema["properties"].get("preferred_label").is_none());
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_read_says_why() {
+        let told = |fields: Value| Report::of(fields.as_object().unwrap()).unwrap_err();
+        assert!(told(json!({})).starts_with("`status` is missing"));
+        assert_eq!(told(json!({"status": 7})), "`status` must be a text, and is `7`.");
+        let unknown = told(json!({"status": "success", "note": "x"}));
+        assert!(
+            unknown.starts_with("There is no field `note`. Did you mean `notes`?"),
+            "{unknown}"
+        );
+        assert!(told(json!({"status": "fail", "context_updates": []})).contains("must be an object"));
+    }
+}

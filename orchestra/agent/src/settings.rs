@@ -1,0 +1,176 @@
+//! What the configuration says, as the parts of this crate want it.
+
+use std::sync::Arc;
+
+use orchestra_config::{
+    Backend, CommandTool as ToolSettings, Configuration, Located, OutputFormat, ParameterType, PromptInput,
+    Provider,
+};
+use serde_json::{Map, Value, json};
+
+use crate::cli_backend::{CliInput, CliOutput, CliPointers, CliSettings};
+use crate::model::{ModelError, ModelErrorKind};
+use crate::prices::{PriceTable, Rates};
+use crate::providers::{KeySource, ProviderKind, ProviderSettings};
+use crate::tool::ToolRegistry;
+use crate::tools::CommandTool;
+
+/// The providers of a configuration; those that it does not name are there with their defaults.
+pub(crate) fn providers(configuration: &Configuration) -> Result<Vec<ProviderSettings>, ModelError> {
+    let named = &configuration.providers.named;
+    let mut all = Vec::new();
+    for (name, provider) in named {
+        all.push(provider_settings(name, &provider.value)?);
+    }
+    for kind in [
+        ProviderKind::Anthropic,
+        ProviderKind::OpenAi,
+        ProviderKind::Gemini,
+        ProviderKind::OpenRouter,
+        ProviderKind::Ollama,
+    ] {
+        if !named.contains_key(kind.word()) {
+            all.push(ProviderSettings::new(kind.word(), kind));
+        }
+    }
+    Ok(all)
+}
+
+fn provider_settings(name: &str, provider: &Provider) -> Result<ProviderSettings, ModelError> {
+    use orchestra_config::ProviderKind as Kind;
+    let kind = match &provider.kind {
+        Some(kind) => match kind.value {
+            Kind::Anthropic => ProviderKind::Anthropic,
+            Kind::OpenAi => ProviderKind::OpenAi,
+            Kind::Gemini => ProviderKind::Gemini,
+            Kind::OpenRouter => ProviderKind::OpenRouter,
+            Kind::Ollama => ProviderKind::Ollama,
+            Kind::OpenAiCompatible => ProviderKind::OpenAiCompatible,
+        },
+        None => name.parse().map_err(|_| {
+            let told = format!("the `kind` of the provider `{name}` is not given, and its name says none");
+            ModelError::new(ModelErrorKind::Configuration, told)
+        })?,
+    };
+    let mut settings = ProviderSettings::new(name, kind);
+    settings.api_base = provider.api_base.as_ref().map(|base| base.value.clone());
+    if let Some(variable) = &provider.api_key_env {
+        settings.key = KeySource::Environment(variable.value.clone());
+    }
+    if let Some(file) = &provider.api_key_file {
+        settings.key = KeySource::File(file.value.as_str().into());
+    }
+    let most = provider.max_tokens.as_ref().map(|most| most.value);
+    settings.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+    if let Some(timeout) = &provider.timeout {
+        settings.timeout = timeout.value.0;
+    }
+    if let Some(timeout) = &provider.idle_timeout {
+        settings.idle_timeout = timeout.value.0;
+    }
+    let headers = provider.headers.iter();
+    settings.headers = headers
+        .map(|(name, value)| (name.clone(), value.value.clone()))
+        .collect();
+    Ok(settings)
+}
+
+/// The known prices, with those of a configuration.
+pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
+    let mut table = PriceTable::default();
+    let providers = configuration.providers.named.values();
+    for (model, price) in providers.flat_map(|provider| &provider.value.prices) {
+        let dollars = |value: &Option<Located<f64>>| value.as_ref().map(|value| value.value);
+        let price = &price.value;
+        let (input, output) = (dollars(&price.input), dollars(&price.output));
+        let known = table.price(model).map(|known| known.rates).unwrap_or_default();
+        let of_million = |micros: u64| micros as f64 / 1_000_000.0;
+        let input = input.unwrap_or_else(|| of_million(known.input));
+        let rates = Rates::from_dollars(input, output.unwrap_or_else(|| of_million(known.output)));
+        let read = dollars(&price.cached_input).unwrap_or(input);
+        let write = dollars(&price.cache_write).unwrap_or(input);
+        table.set(model.clone(), rates.cache(read, write));
+    }
+    table
+}
+
+/// The program of a backend; `None` where it names none.
+pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
+    let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
+    let mut settings = CliSettings::new(text(&backend.command)?);
+    if backend
+        .input
+        .as_ref()
+        .is_some_and(|input| input.value == PromptInput::File)
+    {
+        settings = settings.input(CliInput::File);
+    }
+    if backend
+        .output
+        .as_ref()
+        .is_some_and(|output| output.value == OutputFormat::Json)
+    {
+        let usual = CliPointers::default();
+        settings = settings.output(CliOutput::Json(CliPointers {
+            result: text(&backend.result_pointer).unwrap_or_else(|| usual.result.clone()),
+            input_tokens: text(&backend.input_tokens_pointer),
+            output_tokens: text(&backend.output_tokens_pointer),
+            cost: text(&backend.cost_pointer),
+            ..usual
+        }));
+    }
+    if let Some(timeout) = &backend.timeout {
+        settings = settings.timeout(timeout.value.0);
+    }
+    let names = backend.environment.iter().map(|name| name.value.clone());
+    Some(settings.inherit_env(names))
+}
+
+/// Puts the command tools of a configuration into a registry, those of repositories included.
+pub(crate) fn command_tools(
+    configuration: &Configuration,
+    registry: &mut ToolRegistry,
+) -> Result<(), ModelError> {
+    for (name, tool) in &configuration.tools {
+        registry.add(Arc::new(command_tool(name, &tool.value)?));
+    }
+    for (repository, tools) in &configuration.workspace.tools {
+        for (name, tool) in &tools.value {
+            let tool = command_tool(name, &tool.value)?;
+            registry.add(Arc::new(tool.repository(repository)));
+        }
+    }
+    Ok(())
+}
+
+fn command_tool(name: &str, settings: &ToolSettings) -> Result<CommandTool, ModelError> {
+    let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
+    let command = text(&settings.command).unwrap_or_default();
+    let description = text(&settings.description).unwrap_or_else(|| format!("Runs `{command}`."));
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for (name, parameter) in &settings.parameters {
+        let parameter = &parameter.value;
+        let ty = parameter
+            .r#type
+            .as_ref()
+            .map_or(ParameterType::String, |ty| ty.value);
+        let mut schema = json!({ "type": ty.to_string() });
+        if let Some(description) = &parameter.description {
+            schema["description"] = Value::from(description.value.clone());
+        }
+        properties.insert(name.clone(), schema);
+        if parameter.required.as_ref().is_some_and(|required| required.value) {
+            required.push(name.clone());
+        }
+    }
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    let tool = CommandTool::new(name, description, command)
+        .parameters(schema)
+        .map_err(|error| ModelError::new(ModelErrorKind::Configuration, error.to_string()))?;
+    let tool = tool.read_only(settings.read_only.as_ref().is_some_and(|yes| yes.value));
+    Ok(match &settings.timeout {
+        Some(timeout) => tool.timeout(timeout.value.0),
+        None => tool,
+    })
+}

@@ -1,0 +1,493 @@
+//! Leads the conversation of one stage: calls the model, runs the tools, asks the person, and notes each step, so that a
+//! run that stops goes on in the middle of it.
+
+use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
+use orchestra_engine::{
+    Answer, BackendError, Budget, CodergenReply, Context, FailureCategory, Fidelity, InterviewError, Outcome,
+    Question, QuestionKind, Reply, StageContext, StoreError, Surroundings, Usage,
+};
+use orchestra_graph::kind;
+use serde_json::{Map, Value};
+
+use crate::agents::Agents;
+use crate::cli_backend::{CliBackend, CliCall};
+use crate::compaction::tokens_of;
+use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events};
+use crate::fidelity::preamble;
+use crate::model::{Message, ModelReply, ModelRequest, ReasoningEffort, TokenUsage};
+use crate::report::Reportable;
+use crate::threads::Threads;
+use crate::tokens::{count_tokens, input_token_bound};
+use crate::tools::ToolRunner;
+use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
+
+/// How many characters of the last words the context keeps (Attractor 4.5).
+const LAST_RESPONSE: usize = 200;
+/// How many tokens a conversation may have before it is made shorter.
+const COMPACT_AT: u64 = 100_000;
+
+/// What every model is told that works alone with tools.
+const AUTONOMOUS: &str = "You do one stage of an automated pipeline. Nobody reads what you write while you work, and nobody \
+answers questions: use the tools until the task is done, check what you did, and then report the outcome by calling \
+`report_outcome`. Report `fail` with the reason where the task cannot be done; never claim what you have not seen.";
+
+/// The conversation of one attempt of a stage.
+pub(crate) struct Talk<'a> {
+    pub(crate) agents: &'a Agents,
+    pub(crate) stage: StageContext,
+    pub(crate) resolved: &'a ResolvedStage,
+    /// The prompt as the engine gives it, with the request for output keys.
+    pub(crate) prompt: String,
+}
+
+/// Which conversation of the run this one goes on with.
+struct Thread {
+    name: String,
+    branch: Option<String>,
+}
+
+impl Talk<'_> {
+    pub(crate) async fn lead(self) -> Result<CodergenReply, BackendError> {
+        let stage = self.stage.clone();
+        let interactive = self.resolved.mode.value == Mode::Interactive;
+        let with_tools = self.resolved.backend_kind == BackendKind::Agent;
+        let reportable = Reportable::of(stage.node());
+        // A fan-in wants its choice in words, and a person says how a conversation ended.
+        let reports = with_tools && !interactive && stage.node().kind() != kind::FAN_IN;
+        let tools = self.tools(with_tools)?;
+        let mut conversation = Conversation::new(ConversationRules {
+            max_turns: self.max_turns(with_tools, interactive),
+            interactive,
+            reports,
+            reminds: reports && reportable.matters(stage.node()),
+            compact_at: Some(COMPACT_AT),
+        });
+        let noted = events(stage.notes()).map_err(|error| {
+            BackendError::terminal("what the stage noted before it was cut short cannot be read")
+                .caused_by(error)
+        })?;
+        let around = stage.surroundings().await;
+        let thread = (around.fidelity == Fidelity::Full).then(|| Thread {
+            name: around.thread.clone(),
+            branch: stage.branch(),
+        });
+        match noted.is_empty() {
+            true => {
+                let began = self.begin(&around, thread.as_ref(), reports)?;
+                self.note(&mut conversation, began, false).await?;
+            }
+            false => noted.into_iter().for_each(|happened| conversation.on(happened)),
+        }
+        let mut spoken = false;
+        loop {
+            match conversation.next() {
+                Next::AskModel => {
+                    spoken = self.agents.streams();
+                    let request = self.request(&conversation, &tools, reports.then_some(&reportable));
+                    let reply = self.ask_model(request).await?;
+                    self.note(&mut conversation, Happened::Replied { reply }, false)
+                        .await?;
+                }
+                Next::CallTools(calls) => {
+                    let mut results = tools.call_all(&calls).await;
+                    for result in &mut results {
+                        result.content = stage.redacted(&result.content).into_owned();
+                    }
+                    self.note(&mut conversation, Happened::Called { results }, false)
+                        .await?;
+                }
+                Next::AskPerson => {
+                    let text = self.ask_person(&conversation, spoken).await?;
+                    self.note(&mut conversation, Happened::Said { text }, true)
+                        .await?;
+                }
+                Next::End(end) => {
+                    if let Some(thread) = thread {
+                        let threads = stage.shared::<Threads>();
+                        let messages = conversation.messages().to_vec();
+                        threads.set(thread.branch.as_deref(), &thread.name, messages);
+                    }
+                    return self.reply(end);
+                }
+            }
+        }
+    }
+
+    fn max_turns(&self, with_tools: bool, interactive: bool) -> u32 {
+        let asked = self.resolved.max_turns.as_ref().map(|turns| turns.value);
+        let turns = match (with_tools, asked) {
+            (_, Some(turns)) => turns,
+            (true, None) => u64::from(ConversationRules::default().max_turns),
+            // One call; those of a person do not count.
+            (false, None) => 1 + u64::from(interactive),
+        };
+        u32::try_from(turns).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn tools(&self, with_tools: bool) -> Result<ToolRunner, BackendError> {
+        let stage = &self.stage;
+        let names = if with_tools {
+            self.resolved.tools.as_slice()
+        } else {
+            &[]
+        };
+        let selected = self.agents.selected(names).map_err(|error| {
+            BackendError::terminal(format!("the tools of the stage cannot be had: {error}")).caused_by(error)
+        })?;
+        let root = match stage.working_dir() {
+            Some(folder) => folder.to_owned(),
+            None => std::env::current_dir()
+                .map_err(|error| BackendError::terminal("there is no working folder").caused_by(error))?,
+        };
+        let context = ToolContext::new(root)
+            .of_stage(stage.clone())
+            .inherit_env(self.agents.environment());
+        let runner = ToolRunner::new(selected, context).hooks(ToolHooks::of(stage));
+        Ok(match self.agents.parallel_tools(&self.resolved.backend.value) {
+            Some(most) => runner.parallel(most),
+            None => runner,
+        })
+    }
+
+    /// Keeps what happened, and takes it. What is kept holds no secrets, so what goes on in memory must not either.
+    async fn note(
+        &self,
+        conversation: &mut Conversation,
+        happened: Happened,
+        checkpoint: bool,
+    ) -> Result<(), BackendError> {
+        let mut note = serde_json::to_value(&happened)
+            .map_err(|error| BackendError::terminal("the conversation cannot be kept").caused_by(error))?;
+        if let Some(redactor) = self.stage.redactor() {
+            redactor.value(&mut note);
+        }
+        match checkpoint {
+            true => self.stage.note_checkpoint(note.clone()).await,
+            false => self.stage.note(note.clone()).await,
+        }
+        let happened = serde_json::from_value(note)
+            .map_err(|error| BackendError::terminal("the conversation cannot be kept").caused_by(error))?;
+        conversation.on(happened);
+        Ok(())
+    }
+
+    /// What the model is told first.
+    fn begin(
+        &self,
+        around: &Surroundings,
+        thread: Option<&Thread>,
+        reports: bool,
+    ) -> Result<Happened, BackendError> {
+        let stage = &self.stage;
+        let before = thread.map_or_else(Vec::new, |thread| {
+            let threads = stage.shared::<Threads>();
+            threads.get(thread.branch.as_deref(), &thread.name)
+        });
+        // A thread that begins knows nothing of the run.
+        let fidelity = match around.fidelity {
+            Fidelity::Full if before.is_empty() => Fidelity::Truncate,
+            fidelity => fidelity,
+        };
+        let (system, message) = self.opening(fidelity, around, reports)?;
+        let mut messages = before;
+        messages.push(Message::user(message));
+        Ok(Happened::Began { system, messages })
+    }
+
+    /// What the model is told about itself, and the first message to it.
+    fn opening(
+        &self,
+        fidelity: Fidelity,
+        around: &Surroundings,
+        reports: bool,
+    ) -> Result<(String, String), BackendError> {
+        let stage = &self.stage;
+        let task = self.task(reports)?;
+        let told = preamble(fidelity, around, stage.goal(), stage.run_id(), stage.context());
+        let message = match told.is_empty() {
+            true => task,
+            false => format!("{told}\n\n# Your task\n\n{task}"),
+        };
+        let mut system = self.resolved.system.trim().to_owned();
+        if reports {
+            if !system.is_empty() {
+                system.push_str("\n\n");
+            }
+            system.push_str(AUTONOMOUS);
+        }
+        let shown = match system.is_empty() {
+            true => message.clone(),
+            false => format!("{system}\n\n---\n\n{message}"),
+        };
+        stage.keep_prompt(&shown).map_err(unwritable)?;
+        Ok((system, message))
+    }
+
+    /// Has the stage done by a program, which has a loop of its own.
+    pub(crate) async fn by_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
+        let stage = self.stage.clone();
+        let around = stage.surroundings().await;
+        // A program begins anew each time, so that it is told all that can be told in words.
+        let fidelity = match around.fidelity {
+            Fidelity::Full => Fidelity::SummaryHigh,
+            fidelity => fidelity,
+        };
+        let (system, prompt) = self.opening(fidelity, &around, false)?;
+        let resolved = self.resolved;
+        let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
+        let mut call = CliCall::new(stage, prompt);
+        call.system = system;
+        call.provider = text(&resolved.provider);
+        call.model = text(&resolved.model);
+        call.effort = effort(resolved);
+        program.answer(call).await
+    }
+
+    /// The task of the stage in words.
+    fn task(&self, reports: bool) -> Result<String, BackendError> {
+        let stage = &self.stage;
+        let node = stage.node();
+        let own = node.prompt();
+        let is_fan_in = node.kind() == kind::FAN_IN;
+        // What the engine asks for beside the prompt is part of the report, where there is one.
+        let (prompt, appended) = match self.prompt.strip_prefix(own).filter(|_| !is_fan_in) {
+            Some(appended) if node.text("prompt").is_some_and(|text| !text.trim().is_empty()) => {
+                (own, appended)
+            }
+            Some(appended) => ("", appended),
+            None => (self.prompt.as_str(), ""),
+        };
+        let mut values = values(stage.context());
+        let built_in = [
+            ("goal", stage.goal()),
+            ("run_id", stage.run_id()),
+            ("node", node.id()),
+            ("label", node.label()),
+            ("prompt", prompt),
+        ];
+        for (name, value) in built_in {
+            values.insert(name.to_owned(), Value::from(value));
+        }
+        let mut task = self.resolved.message(&values).map_err(|error| {
+            BackendError::terminal(format!("the task of the stage cannot be written: {error}"))
+                .code("template")
+                .caused_by(error)
+        })?;
+        if !reports {
+            task.push_str(appended);
+        }
+        Ok(task)
+    }
+
+    fn request(
+        &self,
+        conversation: &Conversation,
+        tools: &ToolRunner,
+        reportable: Option<&Reportable>,
+    ) -> ModelRequest {
+        let resolved = self.resolved;
+        let text = |chosen: &Option<Chosen<String>>| {
+            chosen
+                .as_ref()
+                .map(|chosen| chosen.value.clone())
+                .unwrap_or_default()
+        };
+        let model = text(&resolved.model);
+        let provider = match text(&resolved.provider) {
+            none if none.is_empty() => self.agents.provider_of(&model),
+            provider => provider,
+        };
+        let mut request = ModelRequest::new(provider, model);
+        request.system = conversation.system().to_owned();
+        request.messages = conversation.messages().to_vec();
+        // In its last turn a model can only report.
+        let all = reportable.is_none() || !conversation.is_last_turn();
+        request.tools = if all { tools.tools().specs() } else { Vec::new() };
+        request.tools.extend(reportable.map(Reportable::spec));
+        let most = resolved.max_tokens.as_ref().map(|most| most.value);
+        request.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+        let (run, node) = self.stage.budgets();
+        if !run.is_empty() || !node.is_empty() {
+            // What nothing bounds cannot be set aside.
+            request.max_output_tokens.get_or_insert(DEFAULT_MAX_OUTPUT_TOKENS);
+        }
+        request.reasoning_effort = effort(resolved);
+        request.temperature = resolved.temperature.as_ref().map(|temperature| temperature.value);
+        request
+    }
+
+    async fn ask_model(&self, request: ModelRequest) -> Result<ModelReply, BackendError> {
+        let stage = &self.stage;
+        let reserved = stage.reserve(self.most(&request)?).await?;
+        let mut text = stage.text();
+        let mut told = |piece: &str| text.push(piece);
+        let on_text: Option<crate::OnText<'_>> = match self.agents.streams() {
+            true => Some(&mut told),
+            false => None,
+        };
+        match self.agents.model().call(&request, on_text).await {
+            Ok(reply) => {
+                // A provider that does not tell is believed to count as we do.
+                let used = reply.usage.unwrap_or_else(|| counted(&request, &reply));
+                reserved.settle(self.usage(&request, used));
+                Ok(reply)
+            }
+            Err(error) => {
+                if let Some(used) = error.usage {
+                    reserved.settle(self.usage(&request, used));
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What a call may use at most.
+    fn most(&self, request: &ModelRequest) -> Result<Usage, BackendError> {
+        let (run, node) = self.stage.budgets();
+        if run.is_empty() && node.is_empty() {
+            return Ok(Usage::default());
+        }
+        let input_tokens = input_token_bound(request);
+        let output_tokens = u64::from(request.max_output_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS));
+        let cost = self
+            .agents
+            .prices()
+            .worst_case(&request.model, input_tokens, output_tokens);
+        let bounds_cost = |budget: Budget| budget.max_cost_micros.is_some();
+        let Some(cost_micros) = cost.or_else(|| (!bounds_cost(run) && !bounds_cost(node)).then_some(0))
+        else {
+            return Err(BackendError::terminal(format!(
+                "the run may cost only so much, and no price of the model `{model}` is known: give it under \
+                 `prices` of the provider `{}` in the configuration",
+                request.provider,
+                model = request.model
+            ))
+            .code("model_price_unknown"));
+        };
+        Ok(Usage {
+            input_tokens,
+            output_tokens,
+            cost_micros,
+        })
+    }
+
+    fn usage(&self, request: &ModelRequest, used: TokenUsage) -> Usage {
+        Usage {
+            input_tokens: used.input,
+            output_tokens: used.output,
+            cost_micros: self
+                .agents
+                .prices()
+                .cost_micros(&request.model, used)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Lets the person speak.
+    async fn ask_person(&self, conversation: &Conversation, spoken: bool) -> Result<String, BackendError> {
+        let words = conversation.last_words();
+        let question = Question::new(QuestionKind::FreeText, words)
+            .chat()
+            .metadata("turn", conversation.messages().len() as u64);
+        let question = if spoken { question.spoken() } else { question };
+        let Answer { reply, .. } = self.stage.ask(question).await?;
+        match reply {
+            Reply::Chosen(said) => Ok(said.join("\n")),
+            // Silence approves nothing: somebody else may answer when the run goes on.
+            Reply::Skipped => Err(InterviewError::unavailable("the conversation waits for an answer").into()),
+            _ => {
+                let mut error = BackendError::retryable("nobody answered in time");
+                error.code = Some("timeout".to_owned());
+                Err(error)
+            }
+        }
+    }
+
+    /// What the engine is told of a conversation that is over.
+    fn reply(&self, end: End) -> Result<CodergenReply, BackendError> {
+        let End { text, how } = end;
+        let failed = |reason: String, code: &str| Err(BackendError::terminal(reason).code(code));
+        let (outcome, text) = match how {
+            Ended::Answered | Ended::Done => return Ok(text.into()),
+            Ended::Reported(report) => {
+                let outcome = report.outcome();
+                let told = outcome.notes.clone().unwrap_or_default();
+                let text = if text.trim().is_empty() { told } else { text };
+                (outcome, text)
+            }
+            Ended::Approved => {
+                let outcome = Outcome::success()
+                    .prefer("Approve")
+                    .set("human.chat.verdict", "approved");
+                (outcome.notes("A person approved."), text)
+            }
+            Ended::Rejected { reason } => {
+                let told = match reason.is_empty() {
+                    true => "a person rejected it".to_owned(),
+                    false => format!("a person rejected it: {reason}"),
+                };
+                let mut outcome = Outcome::fail(told)
+                    .prefer("Reject")
+                    .set("human.chat.verdict", "rejected");
+                outcome.failure_category = FailureCategory::Terminal;
+                (outcome.set("human.chat.reason", reason), text)
+            }
+            Ended::TurnsUsedUp { turns } => {
+                let told =
+                    format!("the model did not come to an end in {turns} turns; `max_turns` allows more");
+                return failed(told, "agent_turns");
+            }
+            Ended::Malformed { problem } => {
+                let told = format!("the model kept calling tools in ways that cannot be followed: {problem}");
+                return Err(BackendError::retryable(told).code("agent_malformed_calls"));
+            }
+            Ended::Cut => {
+                let told =
+                    "the answer is longer than it may be; `max_tokens` of the agent or provider allows more";
+                return failed(told.to_owned(), "model_answer_cut");
+            }
+            Ended::Refused => return failed("the model declined to answer".to_owned(), "model_refused"),
+        };
+        self.stage.keep_response(&text).map_err(unwritable)?;
+        let last: String = text.chars().take(LAST_RESPONSE).collect();
+        let mut outcome = outcome;
+        outcome
+            .context_updates
+            .entry("last_response".to_owned())
+            .or_insert_with(|| Value::String(last));
+        Ok(outcome.into())
+    }
+}
+
+fn unwritable(error: StoreError) -> BackendError {
+    BackendError::retryable("the stage's files cannot be written").caused_by(error)
+}
+
+/// How long the model of a stage may think.
+fn effort(resolved: &ResolvedStage) -> Option<ReasoningEffort> {
+    let effort = resolved.reasoning_effort.as_ref()?;
+    Some(match effort.value {
+        Effort::Low => ReasoningEffort::Low,
+        Effort::Medium => ReasoningEffort::Medium,
+        Effort::High => ReasoningEffort::High,
+    })
+}
+
+/// The values of a context by their keys.
+fn values(context: &Context) -> Map<String, Value> {
+    context
+        .iter()
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .collect()
+}
+
+/// The tokens of a call, as we count them.
+fn counted(request: &ModelRequest, reply: &ModelReply) -> TokenUsage {
+    let tools = serde_json::to_string(&request.tools).unwrap_or_default();
+    let input = request.messages.iter().map(tokens_of).sum::<u64>();
+    TokenUsage {
+        input: input + count_tokens(&request.system) + count_tokens(&tools),
+        output: tokens_of(&reply.message()),
+        ..TokenUsage::default()
+    }
+}

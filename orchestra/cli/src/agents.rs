@@ -1,0 +1,303 @@
+//! The project configuration of a run: where it is found, what the model stages get of it, and the backend made of it.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use orchestra_config::{BackendKind, Mode, Project, Resolution, ResolveOptions};
+use orchestra_engine::{CompiledConfiguration, Disk, EngineBuilder, StageText};
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault, SharedPipeline};
+
+use crate::Entry;
+use crate::args::Format;
+use crate::error::{CliError, Exit};
+use crate::pipelines::print_report;
+use crate::progress::Shown;
+use crate::terminal::Terminal;
+
+/// The usual name of a configuration.
+const FILE: &str = "orchestra.yaml";
+/// Endings of the names of variables that hold secrets.
+const SECRET_ENDINGS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
+/// Shorter values of such variables may be words that stand everywhere.
+const SHORTEST_SECRET: usize = 16;
+
+/// A project, and what runs its model stages.
+#[derive(Clone)]
+pub(crate) struct ProjectAgents {
+    project: Arc<Project>,
+    reader: Reader,
+    user_folder: Option<String>,
+    #[cfg(feature = "agents")]
+    agents: orchestra_agent::Agents,
+}
+
+/// How the files of a project are read: from the disk, unless they are part of the program.
+#[derive(Clone, Copy)]
+enum Reader {
+    Disk,
+    Program(CompiledConfiguration),
+}
+
+impl ChildReader for Reader {
+    fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
+        match self {
+            Reader::Disk => Disk.read(path, limit),
+            Reader::Program(configuration) => {
+                let mut files = configuration.files.iter();
+                let file = files.find(|(own, _)| *own == path);
+                file.map(|(_, text)| text.as_bytes().to_vec())
+                    .ok_or(ReadFault::Missing)
+            }
+        }
+    }
+}
+
+impl ProjectAgents {
+    /// The agents of the configuration that is asked for, else of the one that the pipeline was compiled with, else of the
+    /// one that is found beside the pipeline or above it.
+    pub(crate) fn find(
+        asked: Option<&Path>,
+        pipeline: &str,
+        entry: Option<&Entry>,
+        terminal: &Terminal,
+    ) -> Result<ProjectAgents, CliError> {
+        let (path, reader) = match (asked, entry.and_then(Entry::configuration)) {
+            (Some(path), _) => (Some(slashed(path)), Reader::Disk),
+            (None, Some(compiled)) => (Some(compiled.path.to_owned()), Reader::Program(compiled)),
+            (None, None) => (beside(pipeline), Reader::Disk),
+        };
+        let project = match &path {
+            Some(path) => Project::load(path, &reader),
+            None => Project::default(),
+        };
+        if project.report.has_errors() {
+            print_report(terminal, &project.report, format(terminal));
+            return Err(invalid(path.as_deref().unwrap_or(FILE)));
+        }
+        // What is compiled in does not depend on who runs it.
+        let home = match reader {
+            Reader::Disk => home(),
+            Reader::Program(_) => None,
+        };
+        let user_folder = home.map(|home| slashed(&home.join(".orchestra/prompts")));
+        Ok(ProjectAgents {
+            #[cfg(feature = "agents")]
+            agents: backend(&project, reader, user_folder.as_deref())?,
+            project: Arc::new(project),
+            reader,
+            user_folder,
+        })
+    }
+
+    fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
+        resolve(&ResolveOptions {
+            reader: Some(&self.reader),
+            user_folder: self.user_folder.clone(),
+            ..ResolveOptions::default()
+        })
+    }
+
+    /// What the model stages of a checked graph get, with the places of what is wrong in it.
+    pub(crate) fn resolve_graph(&self, analysis: &Analysis<'_>) -> Resolution {
+        self.with_options(|options| self.project.resolve_graph(analysis, options))
+    }
+
+    /// What the model stages of a pipeline get.
+    fn resolve(&self, pipeline: &Pipeline) -> Resolution {
+        self.with_options(|options| self.project.resolve(pipeline, options))
+    }
+
+    /// The configuration's file.
+    pub(crate) fn path(&self) -> Option<&str> {
+        self.project.path.as_deref()
+    }
+
+    /// Refuses a pipeline whose model stages cannot run, its children included, and says how to mend it.
+    pub(crate) fn check(&self, pipeline: &SharedPipeline, terminal: &Terminal) -> Result<(), CliError> {
+        let mut seen = Vec::new();
+        let mut ahead = vec![&**pipeline];
+        while let Some(pipeline) = ahead.pop() {
+            if seen.iter().any(|file: &String| **file == *pipeline.file) {
+                continue;
+            }
+            seen.push(pipeline.file.to_string());
+            ahead.extend(pipeline.children.iter().map(|child| &*child.pipeline));
+            self.check_one(pipeline, terminal)?;
+        }
+        Ok(())
+    }
+
+    fn check_one(&self, pipeline: &Pipeline, terminal: &Terminal) -> Result<(), CliError> {
+        let resolution = self.resolve(pipeline);
+        if print_resolution(&resolution, terminal) {
+            return Err(invalid(&pipeline.file));
+        }
+        let modelless = resolution.stages.iter().find(|stage| {
+            let named = stage.model.is_some() && stage.provider.is_some();
+            stage.backend_kind.needs_model() && !named
+        });
+        if let Some(stage) = modelless {
+            let message = format!("stage `{}` asks a model, and none is configured", stage.node);
+            let help = match self.path() {
+                Some(path) => {
+                    format!("name a provider with models in `{path}`, or simulate with `--simulate`")
+                }
+                None => format!(
+                    "write a `{FILE}` with a provider and its models beside the pipeline or here \
+                     (`--config` names another), or simulate with `--simulate`"
+                ),
+            };
+            return Err(CliError::usage("no_backend", message)
+                .exit(Exit::Credentials)
+                .help(help));
+        }
+        let asks = resolution
+            .stages
+            .iter()
+            .any(|stage| stage.backend_kind != BackendKind::Simulation);
+        if asks { self.can_ask(pipeline) } else { Ok(()) }
+    }
+
+    #[cfg(feature = "agents")]
+    fn can_ask(&self, pipeline: &Pipeline) -> Result<(), CliError> {
+        match self.agents.missing_keys(pipeline).first() {
+            None => Ok(()),
+            Some(error) => {
+                let fault = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
+                Err(fault.help("set it, or simulate with `--simulate`"))
+            }
+        }
+    }
+
+    #[cfg(not(feature = "agents"))]
+    fn can_ask(&self, _: &Pipeline) -> Result<(), CliError> {
+        let message = "this program is built without what asks models";
+        let fault = CliError::usage("no_backend", message).exit(Exit::Credentials);
+        Err(fault.help("build it with the feature `agents` of `orchestra`, or simulate with `--simulate`"))
+    }
+
+    /// Gives the engine its backend.
+    #[cfg(feature = "agents")]
+    pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
+            .backend(self.agents.clone())
+            .secrets(self.agents.secrets())
+    }
+
+    /// Gives the engine its backend: there is none.
+    #[cfg(not(feature = "agents"))]
+    pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
+    }
+
+    /// Shows what models write to a person who talks with them.
+    pub(crate) fn show(
+        &self,
+        builder: EngineBuilder,
+        pipeline: &SharedPipeline,
+        shown: &Arc<Shown>,
+    ) -> EngineBuilder {
+        let talking = self.talking(pipeline);
+        if talking.is_empty() {
+            return builder;
+        }
+        let shown = shown.clone();
+        builder.on_text(move |piece: &StageText| {
+            if talking.iter().any(|node| *node == *piece.node) {
+                shown.progress().spoken(&piece.node, &piece.text);
+            }
+        })
+    }
+
+    /// The stages in which a person talks with the model.
+    pub(crate) fn talking(&self, pipeline: &Pipeline) -> Vec<String> {
+        let resolution = self.resolve(pipeline);
+        let talking = resolution
+            .stages
+            .iter()
+            .filter(|stage| stage.mode.value == Mode::Interactive);
+        talking.map(|stage| stage.node.clone()).collect()
+    }
+}
+
+#[cfg(feature = "agents")]
+fn backend(
+    project: &Project,
+    reader: Reader,
+    user_folder: Option<&str>,
+) -> Result<orchestra_agent::Agents, CliError> {
+    let mut builder = orchestra_agent::Agents::builder(project.clone()).reader(reader);
+    if let Some(folder) = user_folder {
+        builder = builder.user_folder(folder);
+    }
+    builder
+        .build()
+        .map_err(|error| CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Invalid))
+}
+
+/// Tells what is wrong with what stages get; whether that keeps the pipeline from running.
+pub(crate) fn print_resolution(resolution: &Resolution, terminal: &Terminal) -> bool {
+    let errors = resolution.has_errors();
+    for report in &resolution.reports {
+        if errors || !terminal.quiet {
+            print_report(terminal, report, format(terminal));
+        }
+    }
+    errors
+}
+
+/// The values of variables of the environment that are secrets by their names.
+pub(crate) fn secrets_of_environment() -> Vec<String> {
+    let secret = |(name, value): (String, String)| {
+        let name = name.to_ascii_uppercase();
+        let is_secret = SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        (is_secret && value.len() >= SHORTEST_SECRET && !Path::new(&value).exists()).then_some(value)
+    };
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter_map(secret)
+        .collect()
+}
+
+fn format(terminal: &Terminal) -> Format {
+    if terminal.json { Format::Json } else { Format::Text }
+}
+
+fn invalid(file: &str) -> CliError {
+    CliError::usage(
+        "invalid_configuration",
+        format!("`{file}` cannot be run as it is configured"),
+    )
+    .exit(Exit::Invalid)
+}
+
+/// The configuration in the folder of the pipeline, or in one above it up to where the program runs.
+fn beside(pipeline: &str) -> Option<String> {
+    let path = Path::new(pipeline);
+    let inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let mut folders: Vec<PathBuf> = match inside {
+        true => path.ancestors().skip(1).map(Path::to_owned).collect(),
+        false => path.parent().map(Path::to_owned).into_iter().collect(),
+    };
+    folders.push(PathBuf::new());
+    let mut files = folders.into_iter().map(|folder| folder.join(FILE));
+    files.find(|file| file.is_file()).map(|file| slashed(&file))
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+}
+
+/// A path with `/` between its parts.
+fn slashed(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
+}
+
+/// What a stage gets, as an object of `compile --json`.
+pub(crate) fn object(resolution: &Resolution, node: &str) -> serde_json::Value {
+    resolution.stage(node).map_or(serde_json::Value::Null, |stage| {
+        serde_json::to_value(stage).unwrap_or_default()
+    })
+}

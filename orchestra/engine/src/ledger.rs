@@ -1,0 +1,323 @@
+//! What a run may use of models, and what is set aside for calls that are under way.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use orchestra_core::{Budget, EffectId, FailureCategory, Totals, Usage};
+use orchestra_graph::table::Constant;
+use orchestra_graph::{NodeIndex, Pipeline};
+use tokio::sync::Notify;
+
+use crate::builtin::backend::BackendError;
+use crate::run::Run;
+
+/// The failure code of a stage whose next call might go beyond what the run may use; the run stops where it is.
+pub(crate) const OVER_BUDGET: &str = "over_budget";
+/// The failure code of a stage whose next call might go beyond what its node may use.
+const OVER_NODE_BUDGET: &str = "over_node_budget";
+
+/// The ledger of one run. What is used and what is set aside together never exceed what the run may use.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    inner: Mutex<Inner>,
+    released: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    budget: Budget,
+    used: Usage,
+    reserved: Usage,
+    /// What the nodes use whose stages call models.
+    nodes: BTreeMap<u32, Account>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Account {
+    used: Usage,
+    reserved: Usage,
+}
+
+impl Account {
+    fn of(used: Usage) -> Account {
+        Account {
+            used,
+            reserved: Usage::default(),
+        }
+    }
+
+    /// Whether there is room; where not, whether what is set aside is in the way.
+    fn room_for(&self, most: Usage, budget: Budget) -> Room {
+        if fits(budget, self.used + self.reserved + most) {
+            Room::Enough
+        } else if fits(budget, self.used + most) {
+            Room::Later
+        } else {
+            Room::Never
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Room {
+    Enough,
+    Later,
+    Never,
+}
+
+fn fits(budget: Budget, usage: Usage) -> bool {
+    budget.max_tokens.is_none_or(|most| usage.tokens() <= most)
+        && budget
+            .max_cost_micros
+            .is_none_or(|most| usage.cost_micros <= most)
+}
+
+impl Ledger {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the ledger with what was used so far, of a run that may be resumed.
+    pub(crate) fn open(&self, budget: Budget, totals: &Totals) {
+        let mut inner = self.lock();
+        inner.budget = budget;
+        inner.used = totals.usage;
+        inner.nodes = totals
+            .spent
+            .iter()
+            .map(|(node, used)| (*node, Account::of(*used)))
+            .collect();
+    }
+
+    pub(crate) fn used(&self, node: NodeIndex, usage: Usage) {
+        let mut inner = self.lock();
+        inner.used += usage;
+        inner.nodes.entry(node.0).or_default().used += usage;
+    }
+
+    pub(crate) fn budget(&self) -> Budget {
+        self.lock().budget
+    }
+
+    /// What was used so far.
+    pub(crate) fn spent(&self) -> Usage {
+        self.lock().used
+    }
+
+    async fn reserve(&self, pipeline: &Pipeline, node: NodeIndex, most: Usage) -> Result<(), OverBudget> {
+        let own = budget_of(|name| pipeline.stage(node).attribute(name));
+        loop {
+            // Listens before it looks, so that no release is missed.
+            let released = self.released.notified();
+            {
+                let mut inner = self.lock();
+                let run = Account {
+                    used: inner.used,
+                    reserved: inner.reserved,
+                };
+                let account = inner.nodes.get(&node.0).copied().unwrap_or_default();
+                let of_node = account.room_for(most, own);
+                if of_node == Room::Never {
+                    return Err(OverBudget {
+                        node: Some(pipeline.stage(node).id().to_owned()),
+                        budget: own,
+                        used: account.used,
+                        wanted: most,
+                    });
+                }
+                match run.room_for(most, inner.budget) {
+                    Room::Never => {
+                        return Err(OverBudget {
+                            node: None,
+                            budget: inner.budget,
+                            used: inner.used,
+                            wanted: most,
+                        });
+                    }
+                    Room::Enough if of_node == Room::Enough => {
+                        inner.reserved += most;
+                        inner.nodes.entry(node.0).or_default().reserved += most;
+                        return Ok(());
+                    }
+                    _ => {}
+                }
+            }
+            released.await;
+        }
+    }
+
+    fn release(&self, node: NodeIndex, most: Usage) {
+        let mut inner = self.lock();
+        inner.reserved = less(inner.reserved, most);
+        if let Some(account) = inner.nodes.get_mut(&node.0) {
+            account.reserved = less(account.reserved, most);
+        }
+        drop(inner);
+        self.released.notify_waiters();
+    }
+}
+
+/// What the graph allows the whole run by its attributes.
+pub(crate) fn of_graph(pipeline: &Pipeline) -> Budget {
+    budget_of(|name| pipeline.attribute(name))
+}
+
+/// A budget that attributes give.
+pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) -> Budget {
+    Budget {
+        max_tokens: match attribute("max_tokens") {
+            Some(Constant::Integer(most)) => u64::try_from(*most).ok(),
+            _ => None,
+        },
+        max_cost_micros: match attribute("max_cost") {
+            Some(Constant::Float(dollars)) => Some((dollars * 1_000_000.0) as u64),
+            Some(Constant::Integer(dollars)) => u64::try_from(*dollars)
+                .ok()
+                .map(|dollars| dollars.saturating_mul(1_000_000)),
+            _ => None,
+        },
+    }
+}
+
+fn less(usage: Usage, by: Usage) -> Usage {
+    Usage {
+        input_tokens: usage.input_tokens.saturating_sub(by.input_tokens),
+        output_tokens: usage.output_tokens.saturating_sub(by.output_tokens),
+        cost_micros: usage.cost_micros.saturating_sub(by.cost_micros),
+    }
+}
+
+/// A call that might go beyond what the run, or its node, may use; it was not made.
+///
+/// ```
+/// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Usage};
+/// # use orchestra_graph::{Source, load};
+/// struct Greedy;
+/// impl CodergenBackend for Greedy {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         let most = Usage { output_tokens: 1_000, ..Usage::default() };
+///         let over = request.stage.reserve(most).await.unwrap_err();
+///         assert_eq!((over.node.as_deref(), over.wanted), (Some("write"), most));
+///         Err(over.into())
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> write -> exit; write [prompt=a, max_tokens=100] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().backend(Greedy).build()?;
+/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert!(!result.is_success());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverBudget {
+    /// The node whose own budget it is; `None` for that of the run.
+    pub node: Option<String>,
+    /// What may be used.
+    pub budget: Budget,
+    /// What was used before the call.
+    pub used: Usage,
+    /// What the call might have used.
+    pub wanted: Usage,
+}
+
+impl std::fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.node {
+            Some(node) => write!(f, "the budget of node `{node}` is used up")?,
+            None => f.write_str("the budget of the run is used up")?,
+        }
+        write!(
+            f,
+            ": {}, and the next call may take {} tokens",
+            self.budget.compared(&self.used),
+            self.wanted.tokens()
+        )?;
+        if self.wanted.cost_micros > 0 {
+            write!(f, " and {:.4} US dollars", self.wanted.cost_usd())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for OverBudget {}
+
+impl From<OverBudget> for BackendError {
+    fn from(over: OverBudget) -> BackendError {
+        let mut error = BackendError::terminal(over.to_string());
+        match over.node {
+            Some(_) => error.code(OVER_NODE_BUDGET),
+            None => {
+                error.category = FailureCategory::Pipeline;
+                error.code(OVER_BUDGET)
+            }
+        }
+    }
+}
+
+/// What is set aside for a call of a model; dropping it gives it back.
+///
+/// ```
+/// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, Usage};
+/// # use orchestra_graph::{Source, load};
+/// struct Careful;
+/// impl CodergenBackend for Careful {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         let most = Usage { input_tokens: 500, output_tokens: 1_000, ..Usage::default() };
+///         let reserved = request.stage.reserve(most).await?;
+///         reserved.settle(Usage { input_tokens: 480, output_tokens: 20, ..Usage::default() });
+///         Ok("A poem.".into())
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> write -> exit; write [prompt=a] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let engine = Engine::builder().backend(Careful).build()?;
+/// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert_eq!(result.usage.tokens(), 500);
+/// # Ok(()) }
+/// ```
+#[must_use = "what is set aside is given back when it is dropped"]
+pub struct Reservation {
+    run: Arc<Run>,
+    id: EffectId,
+    most: Usage,
+}
+
+impl Reservation {
+    pub(crate) async fn of(run: &Arc<Run>, id: &EffectId, most: Usage) -> Result<Reservation, OverBudget> {
+        run.long().ledger.reserve(&run.pipeline, id.node, most).await?;
+        Ok(Reservation {
+            run: run.clone(),
+            id: id.clone(),
+            most,
+        })
+    }
+
+    /// What is set aside.
+    pub fn most(&self) -> Usage {
+        self.most
+    }
+
+    /// Records what the call used, and gives the rest back.
+    pub fn settle(self, used: Usage) {
+        self.run.add_usage(&self.id, used);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.run.long().ledger.release(self.id.node, self.most);
+    }
+}
+
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation")
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
+}

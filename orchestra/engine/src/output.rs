@@ -1,0 +1,128 @@
+//! What models write, told while they write it.
+
+use std::sync::Arc;
+
+use orchestra_core::EffectId;
+
+use crate::event::NodeName;
+use crate::id::RunId;
+use crate::redact::RedactedStream;
+use crate::run::Run;
+
+/// A function that is told what models write.
+pub(crate) type OnText = Arc<dyn Fn(&StageText) + Send + Sync>;
+
+/// A piece of what the model of a stage writes, told while it writes; without secrets.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine};
+/// # use orchestra_graph::{Source, load};
+/// struct Poet;
+/// impl CodergenBackend for Poet {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         let mut text = request.stage.text();
+///         ["Autumn ", "leaves"].map(|word| text.push(word));
+///         Ok("Autumn leaves".into())
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let text = "digraph { start -> write -> exit; write [prompt=a] }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let seen = Arc::new(Mutex::new(String::new()));
+/// let sees = seen.clone();
+/// let engine = Engine::builder().backend(Poet).on_text(move |piece| {
+///     sees.lock().expect("nobody panics").push_str(&piece.text);
+/// });
+/// engine.build()?.start_loaded(pipeline, ()).await?.wait().await?;
+/// assert_eq!(*seen.lock().expect("nobody panics"), "Autumn leaves");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StageText {
+    /// The run.
+    pub run: RunId,
+    /// The node.
+    pub node: NodeName,
+    /// The branch, as events name it; `None` on the main line.
+    pub branch: Option<String>,
+    /// The piece.
+    pub text: String,
+}
+
+/// Takes what a model writes, piece by piece; see [`StageContext::text`](crate::StageContext::text). What may be the
+/// beginning of a secret is held back until it is known not to be, or until this is dropped.
+///
+/// ```
+/// use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest};
+/// struct Poet;
+/// impl CodergenBackend for Poet {
+///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+///         let mut text = request.stage.text();
+///         text.push("Autumn leaves");
+///         Ok("Autumn leaves".into())
+///     }
+/// }
+/// ```
+pub struct TextStream {
+    run: Arc<Run>,
+    id: EffectId,
+    redacted: Option<RedactedStream>,
+}
+
+impl TextStream {
+    pub(crate) fn of(run: &Arc<Run>, id: &EffectId) -> TextStream {
+        TextStream {
+            run: run.clone(),
+            id: id.clone(),
+            redacted: run.settings.redactor.as_ref().map(|redactor| redactor.stream()),
+        }
+    }
+
+    /// Takes a piece.
+    pub fn push(&mut self, piece: &str) {
+        if self.run.settings.on_text.is_empty() {
+            return;
+        }
+        match &mut self.redacted {
+            Some(redacted) => {
+                let text = redacted.push(piece);
+                self.tell(text);
+            }
+            None => self.tell(piece.to_owned()),
+        }
+    }
+
+    fn tell(&self, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        let branch = &self.id.branch;
+        let piece = StageText {
+            run: self.run.id.clone(),
+            node: self.run.name(self.id.node),
+            branch: (!branch.is_empty()).then(|| branch.name(&self.run.pipeline)),
+            text,
+        };
+        for callback in &*self.run.settings.on_text {
+            callback(&piece);
+        }
+    }
+}
+
+impl Drop for TextStream {
+    fn drop(&mut self) {
+        if let Some(redacted) = &mut self.redacted {
+            let rest = redacted.finish();
+            self.tell(rest);
+        }
+    }
+}
+
+impl std::fmt::Debug for TextStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TextStream").finish_non_exhaustive()
+    }
+}

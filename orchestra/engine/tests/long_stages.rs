@@ -1,0 +1,315 @@
+//! Stages that take long: what they note, where they are in their run, and what they may use of models.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use orchestra_engine::{
+    BackendError, Budget, CodergenBackend, CodergenReply, CodergenRequest, Durability, Engine, EventKind,
+    Fidelity, RunFailure, RunStatus, Usage,
+};
+use serde_json::{Value, json};
+use support::pipeline;
+
+const ONE: Usage = Usage {
+    input_tokens: 60,
+    output_tokens: 40,
+    cost_micros: 10,
+};
+
+/// Takes ten steps, each noted; the first time it hangs behind some of them.
+#[derive(Clone, Default)]
+struct Steps {
+    hangs_behind: Option<usize>,
+    taken: Arc<Mutex<Vec<usize>>>,
+}
+
+impl CodergenBackend for Steps {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let stage = request.stage;
+        for step in stage.notes().len()..10 {
+            if self.hangs_behind == Some(step) {
+                std::future::pending::<()>().await;
+            }
+            self.taken.lock().unwrap().push(step);
+            stage.record_usage(ONE);
+            let note = json!({ "step": step });
+            match step % 2 {
+                0 => stage.note(note).await,
+                _ => stage.note_checkpoint(note).await,
+            }
+        }
+        Ok("done".into())
+    }
+}
+
+async fn until(what: impl Fn() -> bool) {
+    while !what() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stage_goes_on_behind_what_it_has_noted() {
+    let place = tempfile::tempdir().unwrap();
+    let flow = || pipeline("digraph { start -> work -> exit; work [prompt=x] }");
+    let first = Steps {
+        hangs_behind: Some(7),
+        ..Steps::default()
+    };
+    let engine = Engine::builder()
+        .backend(first.clone())
+        .durability(Durability::Process);
+    let engine = engine.runs_dir(place.path()).build().unwrap();
+    let run = engine.start_loaded(flow(), ()).await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    until(|| first.taken.lock().unwrap().len() == 7).await;
+    run.pause("lunch");
+    let result = run.wait().await.unwrap();
+    assert_eq!((result.status, result.usage.tokens()), (RunStatus::Paused, 700));
+
+    let second = Steps::default();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = events.clone();
+    let engine = Engine::builder()
+        .backend(second.clone())
+        .durability(Durability::Process);
+    let engine = engine.on_event(move |event| told.lock().unwrap().push(event.kind.clone()));
+    let engine = engine.build().unwrap();
+    let run = engine.resume_loaded(&folder, flow(), ()).await.unwrap();
+    let result = run.wait().await.unwrap();
+    assert!(result.is_success());
+    assert_eq!(*second.taken.lock().unwrap(), [7, 8, 9]);
+    assert_eq!(result.usage.tokens(), 1_000);
+    let whole = events.lock().unwrap().iter().find_map(|kind| match kind {
+        EventKind::StageCompleted { node, usage, .. } if *node == *"work" => usage.clone(),
+        _ => None,
+    });
+    assert_eq!(
+        whole.unwrap().tokens(),
+        1_000,
+        "an attempt costs what all of its parts cost"
+    );
+
+    // The notes that are checkpoints can be gone back to.
+    let text = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let saved: Vec<String> = events
+        .filter(|event| event["event"] == "CheckpointSaved" && event["node"] == "work")
+        .map(|event| event["checkpoint"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(saved.len(), 5, "every other note");
+    let third = Steps::default();
+    let engine = Engine::builder()
+        .backend(third.clone())
+        .durability(Durability::Process);
+    let engine = engine.runs_dir(place.path()).build().unwrap();
+    let replay = engine.replay_loaded(&folder, &saved[1], flow(), ());
+    let result = replay.await.unwrap().wait().await.unwrap();
+    assert!(result.is_success());
+    assert_eq!(*third.taken.lock().unwrap(), [4, 5, 6, 7, 8, 9]);
+}
+
+/// Tells what it sees of its surroundings.
+struct Look;
+
+impl CodergenBackend for Look {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let around = request.stage.surroundings().await;
+        let key = format!("seen.{}", request.stage.node().id());
+        let degraded = if around.degraded { "!" } else { "" };
+        let seen = format!("{}{degraded} {}", around.fidelity, around.thread);
+        Ok(orchestra_engine::Outcome::success().set(key, seen).into())
+    }
+}
+
+#[tokio::test]
+async fn fidelity_and_thread_go_by_edge_node_graph_and_subgraph() {
+    let text = r#"digraph {
+        default_fidelity="summary:low"
+        node [prompt=x]
+        start -> plain
+        plain -> by_node
+        by_node [fidelity=truncate, thread_id=mine]
+        by_node -> by_edge [fidelity=full, thread_id=bridge]
+        by_edge [fidelity=compact]
+        by_edge -> node_wins [fidelity=full, thread_id=bridge]
+        node_wins [thread_id=own]
+        subgraph cluster_a { label="Loop A"; inside [fidelity=full] }
+        node_wins -> inside
+        inside -> after
+        after [fidelity=full]
+        after -> exit
+    }"#;
+    let engine = Engine::builder().backend(Look).build().unwrap();
+    let result = engine
+        .start_loaded(pipeline(text), ())
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
+    assert!(result.is_success(), "{:?}", result.failure);
+    for (node, seen) in [
+        ("plain", "summary:low start"),
+        ("by_node", "truncate mine"),
+        ("by_edge", "full bridge"),
+        ("node_wins", "full own"),
+        ("inside", "full loop-a"),
+        ("after", "full inside"),
+    ] {
+        assert_eq!(result.context.text(&format!("seen.{node}")), seen, "{node}");
+    }
+}
+
+/// Hangs at one node.
+struct HangsAt(&'static str);
+
+impl CodergenBackend for HangsAt {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        if request.stage.node().id() == self.0 {
+            request.stage.note("here").await;
+            std::future::pending::<()>().await;
+        }
+        Look.run(request).await
+    }
+}
+
+#[tokio::test]
+async fn the_first_whole_conversation_after_a_resume_is_a_summary() {
+    let place = tempfile::tempdir().unwrap();
+    let text = "digraph { default_fidelity=full; node [prompt=x]; start -> a -> b -> c -> d -> exit
+        b [fidelity=compact] }";
+    let engine = Engine::builder().backend(HangsAt("b")).runs_dir(place.path());
+    let engine = engine.durability(Durability::Process).build().unwrap();
+    let run = engine.start_loaded(pipeline(text), ()).await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    let journal = folder.join("journal.jsonl");
+    until(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"here\""))).await;
+    run.pause("lunch");
+    run.wait().await.unwrap();
+    let engine = Engine::builder().backend(Look).build().unwrap();
+    let run = engine.resume_loaded(&folder, pipeline(text), ()).await.unwrap();
+    let result = run.wait().await.unwrap();
+    let seen = |node: &str| result.context.text(&format!("seen.{node}")).to_owned();
+    assert_eq!(seen("a"), "full start");
+    assert_eq!(seen("b"), "compact a");
+    assert_eq!(seen("c"), "summary:high! b");
+    assert_eq!(seen("d"), "full c");
+    assert_eq!("full".parse(), Ok(Fidelity::Full));
+}
+
+/// Calls a model as often as it is told, each call with a reservation.
+#[derive(Clone)]
+struct Calls {
+    each: u64,
+    made: Arc<Mutex<Vec<String>>>,
+}
+
+impl CodergenBackend for Calls {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let stage = request.stage;
+        for call in stage.notes().len() as u64..self.each {
+            let most = Usage {
+                output_tokens: 100,
+                ..Usage::default()
+            };
+            let reserved = stage.reserve(most).await?;
+            // Others go on meanwhile, with what they have set aside.
+            for _ in 0..7 {
+                tokio::task::yield_now().await;
+            }
+            self.made.lock().unwrap().push(stage.node().id().to_owned());
+            reserved.settle(most);
+            stage.note(call).await;
+        }
+        Ok("done".into())
+    }
+}
+
+fn twenty() -> String {
+    let branches: String = (0..20)
+        .map(|n| format!("fan -> b{n} -> join\nb{n} [prompt=x]\n"))
+        .collect();
+    format!(
+        "digraph {{ start -> fan; fan [shape=component, max_parallel=20]; {branches} join [shape=tripleoctagon]; join -> exit }}"
+    )
+}
+
+#[tokio::test]
+async fn twenty_branches_make_no_call_beyond_the_cap_and_go_on_under_a_higher_one() {
+    let place = tempfile::tempdir().unwrap();
+    let backend = Calls {
+        each: 3,
+        made: Arc::default(),
+    };
+    let cap = |tokens| Budget {
+        max_tokens: Some(tokens),
+        ..Budget::default()
+    };
+    let engine = || {
+        Engine::builder()
+            .backend(backend.clone())
+            .durability(Durability::Process)
+            .runs_dir(place.path())
+            .build()
+            .unwrap()
+    };
+    let start = engine().start_loaded(pipeline(&twenty()), ()).budget(cap(2_550));
+    let run = start.await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    let result = run.wait().await.unwrap();
+    assert_eq!(result.status, RunStatus::Paused);
+    let Some(RunFailure::Budget { used, .. }) = &result.failure else {
+        panic!("{:?}", result.failure);
+    };
+    assert!(used.tokens() <= 2_550, "{used:?}");
+    let made = backend.made.lock().unwrap().len();
+    assert!(made <= 25, "{made} calls of 100 tokens were made");
+    let resume = engine().resume_loaded(&folder, pipeline(&twenty()), ());
+    let result = resume.budget(cap(10_000)).await.unwrap().wait().await.unwrap();
+    assert!(result.is_success(), "{:?}", result.failure);
+    // A call whose note the pause came before is made again, and no other.
+    assert!(result.usage.tokens() <= 10_000);
+    assert_eq!(
+        result.usage.tokens(),
+        100 * backend.made.lock().unwrap().len() as u64
+    );
+}
+
+#[tokio::test]
+async fn a_node_has_a_budget_of_its_own_and_the_graph_one_for_all() {
+    let backend = Calls {
+        each: 4,
+        made: Arc::default(),
+    };
+    let engine = Engine::builder().backend(backend.clone()).build().unwrap();
+    let text = "digraph { start -> work -> exit; work [prompt=x, max_tokens=250] }";
+    let result = engine
+        .start_loaded(pipeline(text), ())
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
+    assert_eq!(result.status, RunStatus::Fail);
+    let told = result.failure.unwrap().to_string();
+    assert!(
+        told.contains("the budget of node `work` is used up: 200 of 250 tokens"),
+        "{told}"
+    );
+    assert_eq!(backend.made.lock().unwrap().len(), 2);
+    let text = "digraph { max_tokens=350; start -> work -> exit; work [prompt=x] }";
+    let result = engine
+        .start_loaded(pipeline(text), ())
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
+    assert_eq!((result.status, result.usage.tokens()), (RunStatus::Paused, 300));
+}
