@@ -38,6 +38,13 @@ pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
     orchestra_codegen::expand_tool(arguments.into(), item.into()).into()
 }
 
+/// Makes an agent of a struct.
+#[cfg(feature = "agents")]
+#[proc_macro_attribute]
+pub fn agent(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    orchestra_codegen::expand_agent(arguments.into(), item.into(), &Disk).into()
+}
+
 /// Makes a struct of a node's custom attributes an argument of handlers.
 #[proc_macro_derive(Attributes, attributes(attribute))]
 pub fn attributes(item: TokenStream) -> TokenStream {

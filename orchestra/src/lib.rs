@@ -240,6 +240,46 @@ pub use orchestra_macros::handlers;
 #[cfg(feature = "macros")]
 pub use orchestra_macros::pipeline;
 
+/// Makes an agent of a struct: `#[agent(role = "..", persona = "..", personality = "..", task = "..", ..)]`.
+///
+/// The layers are found as those of a pipeline in the package's folder are: in `prompts/` there, in the folders of the
+/// configuration, then among those that come with Orchestra. The fields are the variables of the task. A layer that is
+/// not there, a variable of the task that is neither a field nor built in, an unknown tool, model or provider is a
+/// compile error. The files that were read are compiled in, and editing one builds the program anew.
+///
+/// - `name` is the agent's name in pipelines, if not the struct's: `SecurityReviewer` is `security-reviewer`.
+/// - `model`, `provider` and `backend` say what runs it; `tools = ["read-file", "grep"]` which tools it has.
+/// - `tool_set = TYPE` says where tools are that only the program has: a set of them, such as a function with
+///   [`tool`](macro@tool).
+/// - `config = "orchestra.yaml"` names the configuration; `./` means beside this source file, any other path is looked
+///   up in the package's folder.
+/// - `crate = path` says where this crate is found, if not as `::orchestra`.
+///
+/// The struct stays what it is, and becomes an [`AgentDefinition`](agents::AgentDefinition).
+///
+/// ```
+/// use orchestra::agents::AgentDefinition;
+///
+/// /// Looks for security faults in a change.
+/// #[orchestra::agent(
+///     role = "security-reviewer",
+///     persona = "senior-security-engineer",
+///     personality = "thorough-skeptical",
+///     task = "review-pr-security",
+///     tools = ["read-file", "grep"]
+/// )]
+/// struct SecurityReviewer {
+///     pr_diff: String,
+/// }
+///
+/// let prompt = SecurityReviewer { pr_diff: "+ let key = \"hunter2\";".to_owned() }.prompt()?;
+/// assert_eq!(SecurityReviewer::NAME, "security-reviewer");
+/// assert!(prompt.message.contains("hunter2") && !prompt.system.is_empty());
+/// # Ok::<(), orchestra::agents::AgentPromptError>(())
+/// ```
+#[cfg(feature = "agents")]
+pub use orchestra_macros::agent;
+
 /// Makes a tool of a function, which models may call: `#[tool]`, or `#[tool(name = "..", repo = "..", read_only)]`.
 ///
 /// What the model is told of it is the doc comment; a comment on an argument says what that argument is for. Arguments

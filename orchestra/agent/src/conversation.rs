@@ -275,6 +275,13 @@ impl Conversation {
             self.last_words.clone_from(&reply.text);
         }
         if reply.stop == StopReason::Refused {
+            let calls = reply.tool_calls.iter();
+            let results: Vec<ToolResult> = calls
+                .map(|call| refusal(call, "The call was not made.".to_owned()))
+                .collect();
+            if !results.is_empty() {
+                self.messages.push(Message::Tools { results });
+            }
             return self.end(Ended::Refused);
         }
         let is_cut = reply.stop == StopReason::MaxTokens;
@@ -322,12 +329,12 @@ impl Conversation {
         }
         let followed = !calls.is_empty() || self.reported.is_some();
         self.malformed = if followed { 0 } else { self.malformed + 1 };
+        if !answered.is_empty() {
+            self.messages.push(Message::Tools { results: answered });
+        }
         if self.malformed > MOST_MALFORMED {
             let problem = problem.unwrap_or_default();
             return self.end(Ended::Malformed { problem });
-        }
-        if !answered.is_empty() {
-            self.messages.push(Message::Tools { results: answered });
         }
         match calls.is_empty() {
             true => self.go_on(),
@@ -462,4 +469,121 @@ fn in_order(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult>
 /// A note is none of a conversation.
 pub(crate) fn events(notes: &[Value]) -> Result<Vec<Happened>, serde_json::Error> {
     notes.iter().map(Happened::deserialize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn call() -> impl Strategy<Value = (&'static str, Arguments)> {
+        prop_oneof![
+            Just(("read_file", Arguments::parse(r#"{"path": "a"}"#))),
+            Just(("read_file", Arguments::parse("{\"path\": "))),
+            Just((
+                report::NAME,
+                Arguments::parse(r#"{"status": "success", "notes": "done"}"#)
+            )),
+            Just((report::NAME, Arguments::parse(r#"{"state": "success"}"#))),
+        ]
+    }
+
+    fn reply() -> impl Strategy<Value = ModelReply> {
+        let stop = prop_oneof![
+            8 => Just(StopReason::ToolCalls),
+            4 => Just(StopReason::End),
+            2 => Just(StopReason::MaxTokens),
+            1 => Just(StopReason::Refused),
+        ];
+        (proptest::collection::vec(call(), 0..4), stop, "[a-z]{0,8}").prop_map(|(calls, stop, text)| {
+            let mut reply = ModelReply::text(text);
+            let numbered = calls.into_iter().enumerate();
+            reply.tool_calls = numbered
+                .map(|(at, (name, arguments))| ToolCall {
+                    id: format!("call_{at}"),
+                    name: name.to_owned(),
+                    arguments,
+                })
+                .collect();
+            reply.stop = stop;
+            reply
+        })
+    }
+
+    /// What providers insist on: each call has one result, in order, before anything else is said.
+    fn is_sound(messages: &[Message]) -> bool {
+        let mut messages = messages.iter().peekable();
+        while let Some(message) = messages.next() {
+            match message {
+                Message::Assistant { tool_calls, .. } if !tool_calls.is_empty() => {
+                    let Some(Message::Tools { results }) = messages.next() else {
+                        return false;
+                    };
+                    let called = tool_calls.iter().map(|call| &call.id);
+                    if !called.eq(results.iter().map(|result| &result.id)) {
+                        return false;
+                    }
+                }
+                Message::Tools { .. } => return false,
+                _ => {}
+            }
+        }
+        true
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn whatever_a_model_says_the_conversation_is_sound_and_ends(
+            replies in proptest::collection::vec(reply(), 60),
+            interactive in any::<bool>(),
+            reports in any::<bool>(),
+            lost in any::<bool>(),
+            compact_at in prop_oneof![Just(None), Just(Some(60)), Just(Some(400))],
+        ) {
+            let rules = ConversationRules { max_turns: 12, interactive, reports, reminds: reports, compact_at };
+            let mut conversation = Conversation::new(rules.clone());
+            let mut told = vec![Happened::Began { system: "s".into(), messages: vec![Message::user("task")] }];
+            conversation.on(told[0].clone());
+            let mut replies = replies.into_iter();
+            let mut said = 0;
+            loop {
+                let happened = match conversation.next() {
+                    Next::AskModel => {
+                        prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
+                        let Some(reply) = replies.next() else { break };
+                        Happened::Replied { reply }
+                    }
+                    Next::CallTools(calls) => {
+                        let results = calls.iter().rev().skip(usize::from(lost)).map(|call| ToolResult {
+                            id: call.id.clone(),
+                            name: call.name.clone(),
+                            content: "fn main() {}\n".repeat(20),
+                            is_error: false,
+                        });
+                        Happened::Called { results: results.collect() }
+                    }
+                    Next::AskPerson => {
+                        said += 1;
+                        Happened::Said { text: if said < 3 { "go on".into() } else { "/done".into() } }
+                    }
+                    Next::End(_) => break,
+                };
+                told.push(happened.clone());
+                conversation.on(happened);
+            }
+            let ended = matches!(conversation.next(), Next::End(_));
+            prop_assert!(ended, "it never ends");
+            prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
+            // What was noted gives the same conversation again.
+            let notes: Vec<Value> = told.iter().map(|happened| json!(happened)).collect();
+            let mut again = Conversation::new(rules);
+            events(&notes).unwrap().into_iter().for_each(|happened| again.on(happened));
+            prop_assert_eq!(again.next(), conversation.next());
+            prop_assert_eq!(again.messages(), conversation.messages());
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod agents;
 mod cli_backend;
 mod compaction;
 mod conversation;
+mod definition;
 mod fidelity;
 mod hooks;
 mod model;
@@ -22,6 +23,7 @@ mod tools;
 pub use agents::{Agents, AgentsBuilder};
 pub use cli_backend::{CliBackend, CliCall, CliInput, CliOutput, CliPointers, CliSettings};
 pub use conversation::{Conversation, ConversationRules, End, Ended, Happened, Next};
+pub use definition::{AgentDefinition, AgentPrompt, AgentPromptError};
 pub use fidelity::fidelity_budget;
 pub use hooks::ToolHooks;
 pub use model::{

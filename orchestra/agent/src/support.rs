@@ -1,4 +1,4 @@
-//! What the code of `#[orchestra::tool]` calls.
+//! What the code of `#[orchestra::tool]` and `#[orchestra::agent]` calls.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 use crate::tool::{Tool, ToolContext, ToolError, ToolFuture, ToolOutput, ToolSpec};
 use crate::tools::arguments::{check, take};
 
+pub use orchestra_config::{Agent, Sources};
+
+pub use crate::definition::{AgentDefinition, AgentPromptError};
 pub use crate::tool::{ToolNames, ToolRegistry, ToolSet};
 pub use crate::tools::arguments::Parameters;
 
@@ -109,4 +112,20 @@ pub fn output(value: &impl Serialize) -> Result<ToolOutput, ToolError> {
 /// The error of a function, for a model.
 pub fn error(error: impl Display) -> ToolError {
     ToolError::new(error.to_string())
+}
+
+/// The variables of a task.
+pub type Variables = Map<String, Value>;
+
+/// A value that no file holds.
+pub fn located(text: &str) -> orchestra_config::Located<String> {
+    text.to_owned().into()
+}
+
+/// The value of a field.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub fn value<T: Serialize>(field: &T) -> Result<Value, AgentPromptError> {
+    crate::definition::value(field)
 }

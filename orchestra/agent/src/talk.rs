@@ -102,7 +102,7 @@ impl Talk<'_> {
                         .await?;
                 }
                 Next::End(end) => {
-                    if let Some(thread) = thread {
+                    if let Some(thread) = thread.filter(|_| end.how.is_success()) {
                         let threads = stage.shared::<Threads>();
                         let messages = conversation.messages().to_vec();
                         threads.set(thread.branch.as_deref(), &thread.name, messages);

@@ -268,6 +268,15 @@ async fn reading_calls_run_side_by_side_and_writing_ones_in_order() {
 }
 
 #[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let hangs = Does::new("hangs", false, |_| Box::pin(std::future::pending()));
+    let runner = runner(hangs, folder.path()).timeout(Duration::from_millis(50));
+    let told = refused(&runner, "hangs", json!({})).await;
+    assert_eq!(told, "the tool did not end within 50ms, and was given up");
+}
+
+#[tokio::test]
 async fn a_cancelled_call_ends_what_it_started() {
     let folder = tempfile::tempdir().unwrap();
     let token = CancellationToken::new();

@@ -151,7 +151,7 @@ impl Told<'_> {
 }
 
 /// The constant that looks for a tool among those of the program; its error points at them.
-fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) -> TokenStream {
+pub(crate) fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) -> TokenStream {
     let (start, end) = krate::ends(tools);
     let (start, end) = (krate::at(start), krate::at(end));
     let (first, last) = (
@@ -164,7 +164,11 @@ fn verify(krate: &TokenStream, tools: &Type, name: &str, text: &str) -> TokenStr
 }
 
 /// The code of the files: paths, and includes by which they are tracked.
-fn sources(configuration: &str, files: impl Iterator<Item = String>, reader: &dyn Reader) -> String {
+pub(crate) fn sources(
+    configuration: &str,
+    files: impl Iterator<Item = String>,
+    reader: &dyn Reader,
+) -> String {
     let read = Children(reader);
     let mut code = Code::default();
     code.push("__orchestra::config::Sources::new(")

@@ -9,6 +9,8 @@
 //! assert!(code.contains("\"approved\" , \"rejected\""));
 //! ```
 
+#[cfg(feature = "agents")]
+mod agent;
 mod attributes;
 mod bind;
 mod children;
@@ -73,6 +75,12 @@ pub fn expand_outcome(item: TokenStream) -> TokenStream {
 /// Expands `#[tool(..)]` on a function.
 pub fn expand_tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
     guarded(|| tool::function(arguments, item))
+}
+
+/// Expands `#[agent(..)]` on a struct.
+#[cfg(feature = "agents")]
+pub fn expand_agent(arguments: TokenStream, item: TokenStream, reader: &dyn Reader) -> TokenStream {
+    guarded(|| agent::expand(arguments, item, reader))
 }
 
 /// Runs an expansion; a panic in it becomes an error that names it a bug, because none may leave a macro.

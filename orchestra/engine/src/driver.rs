@@ -452,10 +452,6 @@ impl Driver {
                 checkpoint,
                 done,
             }) => {
-                if let Some(usage) = self.run.take_usage(&id) {
-                    let id = id.clone();
-                    self.happened(Event::Used { id, usage });
-                }
                 self.run.long().requests.noting(id.clone(), done);
                 self.happened(Event::Noted { id, note, checkpoint });
                 true

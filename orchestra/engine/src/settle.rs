@@ -28,13 +28,15 @@ impl Driver {
             redactor.event(&mut event);
         }
         let usage = match &event {
-            Event::NodeFinished { id, .. } => self.run.take_usage(id),
+            Event::NodeFinished { id, .. } | Event::Noted { id, .. } => self.run.take_usage(id),
             _ => None,
         };
         // Of what happens to a run that stops, only what it cost counts.
         let (event, usage) = match (event, usage) {
             (event, usage) if self.kept.is_none() => (event, usage),
-            (Event::NodeFinished { id, .. }, Some(usage)) => (Event::Used { id, usage }, None),
+            (Event::NodeFinished { id, .. } | Event::Noted { id, .. }, Some(usage)) => {
+                (Event::Used { id, usage }, None)
+            }
             (event @ Event::Used { .. }, usage) => (event, usage),
             _ => return,
         };
@@ -65,7 +67,7 @@ impl Driver {
         if self.timed {
             self.machine.on(Event::Tick { elapsed }, &mut self.effects);
         }
-        if let (Some(usage), Event::NodeFinished { id, .. }) = (usage, &event) {
+        if let (Some(usage), Event::NodeFinished { id, .. } | Event::Noted { id, .. }) = (usage, &event) {
             let id = id.clone();
             self.machine.on(Event::Used { id, usage }, &mut self.effects);
         }

@@ -59,6 +59,8 @@ pub(crate) struct Known {
 impl Driver {
     /// Tells the machine what the journal holds behind the state that it has. Events that were lost are told anew.
     pub(crate) fn replay(&mut self, records: &[(u64, Record)], known: Known) -> Result<(), StoreError> {
+        // What is told again tells what attempts used.
+        self.run.used_before();
         let mut boot = None;
         let mut left = known.events;
         for (at, (number, record)) in records.iter().enumerate() {

@@ -216,8 +216,26 @@ const BULKY: Shape = Shape {
     at_once: 1,
 };
 
-/// The six shapes that are killed at each step.
-pub const SHAPES: [Shape; 6] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTART];
+/// Stages that note what they have done, one after the other and side by side.
+const NOTES: Shape = Shape {
+    name: "notes",
+    text: r#"digraph notes {
+        start -> draft -> fan
+        fan [shape=component]
+        fan -> left -> join
+        fan -> right -> join
+        join [shape=tripleoctagon]
+        join -> exit
+        draft [type=act, notes=5, spends=3]
+        left [type=act, notes=3, lazy=2]
+        right [type=act, notes=2]
+    }"#,
+    children: &[],
+    at_once: 2,
+};
+
+/// The shapes that are killed at each step.
+pub const SHAPES: [Shape; 7] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTART, NOTES];
 
 /// The shape of a name.
 ///

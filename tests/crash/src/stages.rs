@@ -23,7 +23,7 @@ const ACT: KindSpec = KindSpec {
 /// Stages of kind `act`. Their attributes:
 ///
 /// `counts=KEY` adds one to a value, `failing=N` fails the first attempts of each visit, `lazy=N` lets others have their
-/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `bulk=N` gives so many bytes and writes no file, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
+/// turn so often, `spends=N` uses tokens, `keeps=ID` stores an artifact, `bulk=N` gives so many bytes and writes no file, `notes=N` takes so many steps and notes each, `holds=true` waits until standard input ends, `waits=true` for ever where that is wanted.
 #[derive(Clone, Debug)]
 pub struct Act {
     log: Log,
@@ -46,6 +46,17 @@ impl Act {
         }
         if self.waits && stage.attribute("waits").is_some() {
             std::future::pending::<()>().await;
+        }
+        let steps = number(&stage, "notes");
+        for step in stage.notes().len() as u64..steps {
+            stage.record_usage(Usage {
+                input_tokens: 10 + step,
+                ..Usage::default()
+            });
+            match step % 2 {
+                0 => stage.note(step).await,
+                _ => stage.note_checkpoint(step).await,
+            }
         }
         let spent = number(&stage, "spends");
         stage.record_usage(Usage {

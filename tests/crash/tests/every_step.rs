@@ -103,15 +103,24 @@ fn a_run_that_begins_anew() {
 }
 
 #[test]
+fn stages_that_note_their_steps() {
+    killed("notes", 0, Durability::Full, Way::Each);
+}
+
+#[test]
 fn runs_that_survive_their_process_but_no_loss_of_power() {
-    for name in ["chain", "retries", "parallel", "gates", "children", "restart"] {
+    for name in [
+        "chain", "retries", "parallel", "gates", "children", "restart", "notes",
+    ] {
         killed(name, 0, Durability::Process, Way::Every(2));
     }
 }
 
 #[test]
 fn processes_that_go_on_are_killed_at_each_step_too() {
-    for name in ["chain", "retries", "parallel", "gates", "children", "restart"] {
+    for name in [
+        "chain", "retries", "parallel", "gates", "children", "restart", "notes",
+    ] {
         killed(name, 0, Durability::Full, Way::GoingOn);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use orchestra_graph::did_you_mean;
+use orchestra_graph::{did_you_mean, format_duration};
 use serde_json::{Map, Value};
 
 use super::select::SelectedTools;
@@ -59,6 +59,7 @@ pub struct ToolRunner {
     context: ToolContext,
     hooks: ToolHooks,
     parallel: usize,
+    timeout: Option<Duration>,
 }
 
 impl ToolRunner {
@@ -69,6 +70,7 @@ impl ToolRunner {
             context,
             hooks: ToolHooks::default(),
             parallel: PARALLEL,
+            timeout: None,
         }
     }
 
@@ -81,6 +83,13 @@ impl ToolRunner {
     /// Sets how many calls run side by side at most: 8 unless set.
     pub fn parallel(mut self, most: usize) -> ToolRunner {
         self.parallel = most.max(1);
+        self
+    }
+
+    /// Sets the time after which a call is given up, its hooks not counted: none unless set. `shell` and commands of
+    /// configurations have limits of their own.
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> ToolRunner {
+        self.timeout = limit.into();
         self
     }
 
@@ -199,6 +208,10 @@ impl ToolRunner {
             biased;
             result = call => result,
             () = self.context.cancellation().cancelled() => return Err(cancelled()),
+            limit = elapsed(self.timeout) => {
+                let limit = format_duration(limit);
+                return Err(ToolError::new(format!("the tool did not end within {limit}, and was given up")));
+            }
         };
         let clip = |text| clipped(text, limit, "ask for less at once");
         match result {
@@ -233,6 +246,17 @@ impl ToolRunner {
             Some(stage) => stage.log(message),
             None => tracing::info!("{message}"),
         }
+    }
+}
+
+/// Waits for the end of a time, which it gives back; without one, forever.
+async fn elapsed(limit: Option<Duration>) -> Duration {
+    match limit {
+        Some(limit) => {
+            tokio::time::sleep(limit).await;
+            limit
+        }
+        None => std::future::pending().await,
     }
 }
 

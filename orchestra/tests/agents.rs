@@ -1,0 +1,66 @@
+//! Structs that are agents, by `#[agent]`.
+
+#![allow(clippy::unwrap_used)]
+
+use orchestra::agents::{AgentDefinition, ToolSet};
+use orchestra::config::{Project, ResolveOptions};
+use orchestra::graph::{Source, load};
+use orchestra::{agent, tool};
+
+/// Looks up a fault by its number.
+#[tool(read_only)]
+fn look_up(number: u32) -> u32 {
+    number
+}
+
+#[agent(
+    role = "security-reviewer",
+    persona = "senior-security-engineer",
+    task = "review-pr-security",
+    model = "claude-opus-4-6",
+    tools = ["read-file", "look-up"],
+    tool_set = (look_up,)
+)]
+struct Reviewer {
+    pr_diff: Vec<String>,
+}
+
+#[agent(name = "free", crate = orchestra)]
+struct Free;
+
+#[test]
+fn a_prompt_is_made_of_the_layers_and_the_fields() {
+    let reviewer = Reviewer {
+        pr_diff: vec!["+ eval(input)".to_owned()],
+    };
+    let prompt = reviewer.prompt().unwrap();
+    assert!(prompt.message.contains("+ eval(input)") && !prompt.message.contains("{{"));
+    let (role, persona) = (prompt.system.find("attacker"), prompt.system.find("incidents"));
+    assert!(role.is_some() && role < persona, "{}", prompt.system);
+    let free = Free.prompt().unwrap();
+    assert_eq!((Free::NAME, free.system.as_str()), ("free", ""));
+}
+
+/// What a stage that names the agent gets is what the agent gets itself.
+#[test]
+fn a_stage_that_names_the_agent_has_its_prompt_model_and_tools() {
+    let text = "digraph { inputs=pr_diff; start -> review -> exit; review [agent=reviewer] }";
+    let pipeline = load(Source::new("a.dot", text), &Default::default())
+        .pipeline()
+        .unwrap();
+    let options = ResolveOptions {
+        agents: [(Reviewer::NAME.to_owned(), Reviewer::definition())].into(),
+        tools: look_up::NAMES.iter().map(str::to_owned).collect(),
+        ..ResolveOptions::default()
+    };
+    let resolution = Project::default().resolve(&pipeline, &options);
+    assert!(!resolution.has_errors(), "{:?}", resolution.reports);
+    let stage = resolution.stage("review").unwrap();
+    assert_eq!(stage.model.as_ref().unwrap().value, "claude-opus-4-6");
+    assert_eq!(stage.tools, ["look-up", "read-file"]);
+    let reviewer = Reviewer { pr_diff: Vec::new() };
+    let prompt = reviewer.prompt().unwrap();
+    assert_eq!(stage.system, prompt.system);
+    let message = stage.message(&reviewer.variables().unwrap()).unwrap();
+    assert_eq!(message, prompt.message);
+}
