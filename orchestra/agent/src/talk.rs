@@ -4,7 +4,7 @@
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
     Answer, BackendError, Budget, CodergenReply, Context, FailureCategory, Fidelity, InterviewError, Outcome,
-    Question, QuestionKind, Reply, StageContext, StoreError, Surroundings, Usage,
+    Question, QuestionKind, Reply, Reservation, StageContext, StoreError, Surroundings, Usage,
 };
 use orchestra_graph::kind;
 use serde_json::{Map, Value};
@@ -84,9 +84,10 @@ impl Talk<'_> {
                 Next::AskModel => {
                     spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
-                    let reply = self.ask_model(request).await?;
+                    let (reply, reserved) = self.ask_model(request).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
                         .await?;
+                    drop(reserved);
                 }
                 Next::CallTools(calls) => {
                     let mut results = tools.call_all(&calls).await;
@@ -316,7 +317,8 @@ impl Talk<'_> {
         request
     }
 
-    async fn ask_model(&self, request: ModelRequest) -> Result<ModelReply, BackendError> {
+    /// The answer, and what was set aside for it until it is kept.
+    async fn ask_model(&self, request: ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let stage = &self.stage;
         let reserved = stage.reserve(self.most(&request)?).await?;
         let mut text = stage.text();
@@ -329,8 +331,8 @@ impl Talk<'_> {
             Ok(reply) => {
                 // A provider that does not tell is believed to count as we do.
                 let used = reply.usage.unwrap_or_else(|| counted(&request, &reply));
-                reserved.settle(self.usage(&request, used));
-                Ok(reply)
+                reserved.record(self.usage(&request, used));
+                Ok((reply, reserved))
             }
             Err(error) => {
                 if let Some(used) = error.usage {

@@ -2,7 +2,7 @@
 //! this order.
 
 use orchestra_engine::{Answer, AutoApprove, InterviewError, Interviewer, Question, QueueInterviewer};
-use orchestra_graph::Pipeline;
+use orchestra_graph::{Pipeline, kind};
 use orchestra_testkit::{answered_gate, check_answer, gate_question};
 
 use crate::error::CliError;
@@ -68,6 +68,10 @@ pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
         Some(question) => vec![question],
         None => gates_within(pipeline, node),
     };
+    if waiting.is_empty() && talks(pipeline, node) {
+        let said = format!("`--answer {node}=TEXT`");
+        return format!("say something by {said} and end it by `--answer {node}=/approve`, {automatic}");
+    }
     let [question] = &waiting[..] else {
         let gates: Vec<&str> = waiting.iter().map(|question| question.node.as_str()).collect();
         let gates = match gates.is_empty() {
@@ -84,6 +88,12 @@ pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
     };
     let gate = &question.node;
     format!("answer it with `--answer {gate}={example}`{of}, {automatic}")
+}
+
+/// Whether a node that is no gate can have asked what a model says.
+fn talks(pipeline: &Pipeline, node: &str) -> bool {
+    let index = pipeline.find(node);
+    index.is_some_and(|index| pipeline.stage(index).kind() == kind::CODERGEN)
 }
 
 /// The questions of the pipeline that a node runs, each gate once.

@@ -160,7 +160,11 @@ fn what_cannot_be_resolved_is_told_with_its_place_and_exits_with_code_3() {
     sound.call(&["compile", "a.dot"]).exits(0);
 
     // What `Project::new` writes first takes six lines.
-    let layer = project(&agents.replace("security-reviewer", "security-reviewr"), task, flow);
+    let layer = project(
+        &agents.replace("security-reviewer", "security-reviewr"),
+        task,
+        flow,
+    );
     let near = "did you mean `security-reviewer`?";
     refused(
         &layer,
@@ -177,7 +181,12 @@ fn what_cannot_be_resolved_is_told_with_its_place_and_exits_with_code_3() {
     let tools = format!("{agents}    tools: [raed-file]\n");
     let tool = project(&tools, task, flow);
     let near = "did you mean `read-file`?";
-    refused(&tool, "orchestra.yaml:11:13", "unknown_tool", &["raed-file", near]);
+    refused(
+        &tool,
+        "orchestra.yaml:11:13",
+        "unknown_tool",
+        &["raed-file", near],
+    );
 
     let variable = project(agents, &task.replace("{{ change }}", "{{ chagne }}"), flow);
     let near = "did you mean `change`?";
@@ -223,10 +232,16 @@ fn a_task_is_done_with_tools_of_orchestra_and_of_the_project() {
         .iter()
         .map(|messages| messages.last().unwrap()["content"][0]["content"].to_string())
         .collect();
-    assert!(results[1].contains("failed") && results[3].contains("passed"), "{results:#?}");
+    assert!(
+        results[1].contains("failed") && results[3].contains("passed"),
+        "{results:#?}"
+    );
     let status = project.place.status();
     assert_eq!(status["status"], "success");
     let told = project.call(&["status", "last"]).exits(0).stdout;
     assert!(told.contains("The sum adds now."), "{told}");
-    assert!(told.contains("3,630") || told.contains("3630"), "the tokens: {told}");
+    assert!(
+        told.contains("3,630") || told.contains("3630"),
+        "the tokens: {told}"
+    );
 }

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use agents_support::{KEY, Project, Started, done, reports, text};
+use agents_support::{KEY, Place, Project, Started, done, reports, text};
 use orchestra_model_server_tests::{Answer, Fault};
 use serde_json::Value;
 
@@ -79,14 +79,15 @@ fn what_is_said_to_a_model_can_stand_in_the_command() {
         "talk=/approve",
     ];
     assert_eq!(project.call(&answers).exits(0).stdout, KEPT);
-    assert_eq!(
-        said(&project.asked()[2])[1],
-        ("user", "Longer, please = now.")
-    );
+    assert_eq!(said(&project.asked()[2])[1], ("user", "Longer, please = now."));
     let automatic = talk(&["A draft.", "It is short."]);
     let run = automatic.call(&["run", "t.dot", "--auto-approve"]).exits(0);
     assert_eq!(run.stdout, KEPT);
-    assert_eq!(automatic.asked().len(), 2, "what approves says nothing to the model");
+    assert_eq!(
+        automatic.asked().len(),
+        2,
+        "what approves says nothing to the model"
+    );
 }
 
 #[test]
@@ -94,7 +95,9 @@ fn nobody_to_talk_with_is_code_5_and_the_conversation_goes_on_later() {
     let project = talk(&["A draft.", "It is short.", "It is longer now."]);
     let run = project.call(&["run", "t.dot"]).exits(5);
     assert_eq!(run.stdout, "paused: start -> draft\n");
-    assert!(run.stderr.contains("--answer talk="), "{}", run.stderr);
+    for part in ["`--answer talk=TEXT`", "`--answer talk=/approve`"] {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
     let resumed = project
         .call_with(&["resume", "last"], "Make it longer.\n/approve\n")
         .exits(0);
@@ -107,15 +110,25 @@ fn nobody_to_talk_with_is_code_5_and_the_conversation_goes_on_later() {
     );
 }
 
-/// Begins a run that is talked with, and says the first thing as soon as it is asked.
+/// Begins a run that is talked with, and says the first thing.
 fn begun(project: &Project) -> (Started, std::process::ChildStdin) {
     let mut command = project.command(&["run", "t.dot"]);
     command.stdin(Stdio::piped());
-    let (mut run, input) = Started::of(command);
+    let (run, input) = Started::of(command);
     let mut input = input.unwrap();
-    run.until(|object| object["event"] == "InterviewStarted");
     input.write_all(b"Make it longer.\n").unwrap();
     (run, input)
+}
+
+/// Whether the journal of the only run holds some words.
+fn noted(place: &Place, words: &str) -> bool {
+    let runs = std::fs::read_dir(place.path(".orchestra/runs")).into_iter();
+    let journals = runs
+        .flatten()
+        .map(|run| run.unwrap().path().join("journal.jsonl"));
+    journals
+        .map(|journal| std::fs::read_to_string(journal).unwrap_or_default())
+        .any(|journal| journal.contains(words))
 }
 
 /// Kills a program, and waits until it is gone.
@@ -127,8 +140,10 @@ fn kill(run: Started) {
 #[test]
 fn a_conversation_that_is_killed_while_the_person_thinks_goes_on_in_another_process() {
     let project = talk(&["A draft.", "It is short.", "It is longer now.", "It has an end."]);
-    let (mut run, input) = begun(&project);
-    run.until(|object| object["event"] == "InterviewStarted");
+    let (run, input) = begun(&project);
+    project
+        .place
+        .until("the answer is kept", |place| noted(place, "It is longer now."));
     kill(run);
     drop(input);
     let resumed = project
@@ -136,7 +151,11 @@ fn a_conversation_that_is_killed_while_the_person_thinks_goes_on_in_another_proc
         .exits(0);
     assert_eq!(resumed.stdout, KEPT);
     let asked = project.asked();
-    assert_eq!((asked.len(), project.server.left()), (4, 0), "no answer is asked for twice");
+    assert_eq!(
+        (asked.len(), project.server.left()),
+        (4, 0),
+        "no answer is asked for twice"
+    );
     assert_eq!(
         said(&asked[3]),
         [
@@ -169,7 +188,10 @@ fn a_conversation_that_is_killed_while_the_model_speaks_asks_it_again_and_the_pe
     assert_eq!(resumed.stdout, KEPT);
     let asked = project.asked();
     assert_eq!((asked.len(), project.server.left()), (4, 0));
-    assert_eq!(asked[2], asked[3], "what was not answered is asked once more, as it was");
+    assert_eq!(
+        asked[2], asked[3],
+        "what was not answered is asked once more, as it was"
+    );
     assert_eq!(
         said(&asked[3]),
         [("assistant", "It is short."), ("user", "Make it longer.")]
@@ -185,7 +207,11 @@ const IN_URL: &str = "dpl%2F9f%2BZk%3DQw%26Tn-8h2Jx.LmB4vC7yR1s";
 fn holds_no_secret(what: &str, bytes: &[u8]) {
     for secret in [TOKEN, IN_BASE64, IN_URL, KEY] {
         let found = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
-        assert!(!found, "{what} holds {secret}: {}", String::from_utf8_lossy(bytes));
+        assert!(
+            !found,
+            "{what} holds {secret}: {}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 }
 
@@ -223,8 +249,7 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
             talk [prompt=Talk, agent=leaker, \"agent.mode\"=interactive] }",
     );
     let leaks = || {
-        Answer::call("leak", "{}")
-            .and_call("shell", r#"{"command": "sh leak.sh >&2; sh leak.sh; exit 1"}"#)
+        Answer::call("leak", "{}").and_call("shell", r#"{"command": "sh leak.sh >&2; sh leak.sh; exit 1"}"#)
     };
     for json in [false, true] {
         project.server.push(leaks());
@@ -248,7 +273,11 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
         holds_no_secret("standard error", run.stderr.as_bytes());
         assert_eq!(project.server.left(), 0);
     }
-    assert_eq!(project.place.read("leaked"), TOKEN, "the tool has the secret itself");
+    assert_eq!(
+        project.place.read("leaked"),
+        TOKEN,
+        "the tool has the secret itself"
+    );
     std::fs::remove_file(project.place.path("leaked")).unwrap();
     let results: Vec<Value> = project
         .asked()
@@ -261,7 +290,10 @@ fn a_secret_that_a_tool_prints_is_in_no_file_no_output_and_no_request() {
         let told = block["content"].to_string();
         told.contains("plain ") && told.contains("base64 ") && told.contains("url ")
     });
-    assert!(shown.count() >= 8, "each tool told the model what it printed: {results:#?}");
+    assert!(
+        shown.count() >= 8,
+        "each tool told the model what it printed: {results:#?}"
+    );
     for request in project.server.requests() {
         holds_no_secret("a request", request.body.to_string().as_bytes());
     }

@@ -126,7 +126,8 @@ impl Ledger {
                     });
                 }
                 match run.room_for(most, inner.budget) {
-                    Room::Never => {
+                    // The run stops at this, so the answers that are under way come first: they are paid for.
+                    Room::Never if inner.reserved == Usage::default() => {
                         return Err(OverBudget {
                             node: None,
                             budget: inner.budget,
@@ -300,6 +301,12 @@ impl Reservation {
     /// What is set aside.
     pub fn most(&self) -> Usage {
         self.most
+    }
+
+    /// Records what the call used, and gives nothing back before this is dropped: for a stage that has to keep the
+    /// answer first, because a run that has no room left stops as soon as nothing is set aside any more.
+    pub fn record(&self, used: Usage) {
+        self.run.add_usage(&self.id, used);
     }
 
     /// Records what the call used, and gives the rest back.
