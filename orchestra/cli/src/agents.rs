@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orchestra_config::{BackendKind, Mode, Project, Resolution, ResolveOptions};
 use orchestra_engine::{CompiledConfiguration, Disk, EngineBuilder, StageText};
-use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault, SharedPipeline};
+use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadFault, SharedPipeline};
 
 use crate::Entry;
 use crate::args::Format;
@@ -125,6 +125,17 @@ impl ProjectAgents {
             self.check_one(pipeline, terminal)?;
         }
         Ok(())
+    }
+
+    /// Refuses a pipeline whose model stages cannot be resolved, with the places of the attributes at fault; one that
+    /// runs knows those of its nodes alone.
+    pub(crate) fn check_graph(&self, loaded: &Loaded, terminal: &Terminal) -> Result<(), CliError> {
+        let resolution = self.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source));
+        if !resolution.has_errors() {
+            return Ok(());
+        }
+        print_resolution(&resolution, terminal);
+        Err(invalid(loaded.source.name()))
     }
 
     fn check_one(&self, pipeline: &Pipeline, terminal: &Terminal) -> Result<(), CliError> {

@@ -175,8 +175,7 @@ fn what_cannot_be_resolved_is_told_with_its_place_and_exits_with_code_3() {
 
     let agent = project(agents, task, &flow.replace("agent=reviewer", "agent=reviever"));
     let near = "did you mean `reviewer`?";
-    // A run knows where the node stands, `compile` where its attribute does.
-    refused(&agent, "a.dot:3:", "unknown_agent", &["`reviever`", near]);
+    refused(&agent, "a.dot:3:18", "unknown_agent", &["`reviever`", near]);
 
     let tools = format!("{agents}    tools: [raed-file]\n");
     let tool = project(&tools, task, flow);

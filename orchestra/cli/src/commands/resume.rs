@@ -72,6 +72,7 @@ fn go_on(
     let agents = agents(
         config,
         &begun_with.pipeline,
+        None,
         begun_with.entry,
         simulated,
         terminal,

@@ -39,6 +39,7 @@ pub(crate) fn run(
     let agents = agents(
         args.config.as_deref(),
         &pipeline,
+        Some(&loaded),
         pipelines.entry(file),
         script.is_some(),
         terminal,
@@ -75,6 +76,7 @@ pub(crate) fn run(
 pub(super) fn agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
+    loaded: Option<&Loaded>,
     entry: Option<&Entry>,
     simulated: bool,
     terminal: &Terminal,
@@ -83,6 +85,9 @@ pub(super) fn agents(
         return Ok(None);
     }
     let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
+    if let Some(loaded) = loaded {
+        agents.check_graph(loaded, terminal)?;
+    }
     agents.check(pipeline, terminal)?;
     Ok(Some(agents))
 }
