@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions};
+use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions, Sources};
 use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend};
 use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault};
 
 use crate::cli_backend::CliBackend;
+use crate::definition::AgentDefinition;
 use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
 use crate::providers::Models;
@@ -73,6 +74,27 @@ struct Shared {
     resolved: Mutex<HashMap<Key, Arc<Resolution>>>,
 }
 
+/// A reader that finds what is compiled in where another one finds nothing.
+fn with_compiled(reader: Option<Reader>, compiled: Vec<Sources>) -> Option<Reader> {
+    if compiled.is_empty() {
+        return reader;
+    }
+    Some(Arc::new(move |path: &str, limit: u64| {
+        let found = reader
+            .as_ref()
+            .map_or(Err(ReadFault::Missing), |reader| reader(path, limit));
+        match found {
+            Err(ReadFault::Missing) => {
+                let mut given = compiled
+                    .iter()
+                    .filter_map(|sources| sources.read(path, limit).ok());
+                given.next().ok_or(ReadFault::Missing)
+            }
+            found => found,
+        }
+    }))
+}
+
 impl Shared {
     fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
         let reader = self.reader.as_ref().map(|reader| {
@@ -103,6 +125,8 @@ pub struct AgentsBuilder {
     user_folder: Option<String>,
     agents: BTreeMap<String, Agent>,
     registry: ToolRegistry,
+    /// What is compiled in.
+    compiled: Vec<Sources>,
     model: Option<Arc<dyn Model>>,
     streams: bool,
 }
@@ -134,6 +158,14 @@ impl AgentsBuilder {
     pub fn agent(mut self, name: impl Into<String>, agent: Agent) -> AgentsBuilder {
         self.agents.insert(name.into(), agent);
         self
+    }
+
+    /// Adds an agent that `#[agent]` made of a struct, with the prompt layers that were compiled into the program. What the
+    /// reader gives comes first.
+    #[must_use]
+    pub fn defined<A: AgentDefinition>(mut self) -> AgentsBuilder {
+        self.compiled.push(A::SOURCES);
+        self.agent(A::NAME, A::definition())
     }
 
     /// Puts a model in the place of all that the configuration names.
@@ -174,7 +206,7 @@ impl AgentsBuilder {
         Ok(Agents {
             shared: Arc::new(Shared {
                 project: self.project,
-                reader: self.reader,
+                reader: with_compiled(self.reader, self.compiled),
                 user_folder: self.user_folder,
                 agents: self.agents,
                 registry,
@@ -203,6 +235,7 @@ impl Agents {
             user_folder: None,
             agents: BTreeMap::new(),
             registry: ToolRegistry::default(),
+            compiled: Vec::new(),
             model: None,
             streams: true,
         }

@@ -1,17 +1,4 @@
 //! The tools that every program has, and those made of shell commands.
-//!
-//! | Tool | What it does | Beside others |
-//! |---|---|---|
-//! | `read-file` | lines of a text file | yes |
-//! | `write-file` | a whole file, with the folders around it | |
-//! | `edit-file` | exact replacements in a file, all or none | |
-//! | `shell` | a command, bounded in time | |
-//! | `grep` | the lines that a regular expression matches | yes |
-//! | `glob` | the files whose paths match a pattern | yes |
-//! | `search-code` | the files that fit some words best, with their best lines | yes |
-//!
-//! File tools reach nothing beyond the [root](crate::ToolContext::root) of their call: neither by `..` nor by an
-//! absolute path nor by a link, also one that is put into place while they work. `shell` can do what a program can.
 
 pub(crate) mod arguments;
 mod command;
@@ -39,7 +26,20 @@ pub(crate) use text::{clipped, line_start};
 
 use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
 
-/// The built-in tools as a set: `read-file`, `write-file`, `edit-file`, `shell`, `grep`, `glob`, `search-code`.
+/// The built-in tools as a set.
+///
+/// | Tool | What it does | Beside others |
+/// |---|---|---|
+/// | `read-file` | lines of a text file | yes |
+/// | `write-file` | a whole file, with the folders around it | |
+/// | `edit-file` | exact replacements in a file, all or none | |
+/// | `shell` | a command, bounded in time | |
+/// | `grep` | the lines that a regular expression matches | yes |
+/// | `glob` | the files whose paths match a pattern | yes |
+/// | `search-code` | the files that fit some words best, with their best lines | yes |
+///
+/// File tools reach nothing beyond the [root](crate::ToolContext::root) of their call: neither by `..` nor by an
+/// absolute path nor by a link, also one that is put into place while they work. `shell` can do what a program can.
 ///
 /// ```
 /// use orchestra_agent::{BuiltinTools, ToolRegistry, ToolSet};
