@@ -113,10 +113,9 @@ impl Exit {
             return Exit::Killed;
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        let report = text
-            .lines()
-            .last()
-            .and_then(|line| serde_json::from_str(line).ok());
+        // What waits for the end of the input says so on a thread of its own, perhaps behind the report.
+        let mut lines = text.lines().rev();
+        let report = lines.find_map(|line| serde_json::from_str(line).ok());
         let (Some(report), Some(code)) = (report, output.status.code()) else {
             let told = String::from_utf8_lossy(&output.stderr);
             panic!("a process left with {}, and said: {text}{told}", output.status);
