@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_config::{BackendKind, Mode, Project, Resolution, ResolveOptions};
-use orchestra_engine::{CompiledConfiguration, Disk, EngineBuilder, StageText};
+use orchestra_config::{BackendKind, Mode, Project, Resolution, ResolveOptions, Sources};
+use orchestra_engine::{Disk, EngineBuilder, StageText};
 use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadFault, SharedPipeline};
 
 use crate::Entry;
@@ -35,19 +35,14 @@ pub(crate) struct ProjectAgents {
 #[derive(Clone, Copy)]
 enum Reader {
     Disk,
-    Program(CompiledConfiguration),
+    Program(Sources),
 }
 
 impl ChildReader for Reader {
     fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadFault> {
         match self {
             Reader::Disk => Disk.read(path, limit),
-            Reader::Program(configuration) => {
-                let mut files = configuration.files.iter();
-                let file = files.find(|(own, _)| *own == path);
-                file.map(|(_, text)| text.as_bytes().to_vec())
-                    .ok_or(ReadFault::Missing)
-            }
+            Reader::Program(sources) => sources.read(path, limit),
         }
     }
 }
@@ -63,7 +58,10 @@ impl ProjectAgents {
     ) -> Result<ProjectAgents, CliError> {
         let (path, reader) = match (asked, entry.and_then(Entry::configuration)) {
             (Some(path), _) => (Some(slashed(path)), Reader::Disk),
-            (None, Some(compiled)) => (Some(compiled.path.to_owned()), Reader::Program(compiled)),
+            (None, Some(compiled)) => (
+                Some(compiled.path.to_owned()),
+                Reader::Program(Sources::new(compiled.path, compiled.files)),
+            ),
             (None, None) => (beside(pipeline), Reader::Disk),
         };
         let project = match &path {

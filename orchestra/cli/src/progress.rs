@@ -247,6 +247,11 @@ impl Progress {
             EventKind::InterviewStarted { node, branch, .. } => {
                 self.begins(named(branch.as_deref(), node), ASKS, event.time);
             }
+            EventKind::InterviewCompleted { node, branch, .. } => {
+                let name = format!("{}{}", self.inside, named(branch.as_deref(), node));
+                let asking = self.running.iter_mut().filter(|running| running.name == name);
+                asking.for_each(|running| running.doing = "");
+            }
             EventKind::InterviewTimeout {
                 node,
                 branch,

@@ -4,6 +4,7 @@
 //! comes next, runs the stages' [`Handler`]s, and tells what happens by [`RunEvent`]s.
 
 mod artifacts;
+mod asked;
 mod attempt;
 mod binding;
 mod blocking;

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{self, ArtifactError, ArtifactStore, Keeping};
+use crate::asked::Asked;
 use crate::clock::Timestamp;
 use crate::engine::Settings;
 use crate::error::AnswerError;
@@ -105,6 +106,8 @@ pub(crate) struct LongStages {
     pub(crate) requests: Requests,
     /// What they may use of models.
     pub(crate) ledger: Ledger,
+    /// What they ask people.
+    pub(crate) asked: Asked,
     /// How often the stages of each node called each tool, and how often that failed.
     tools: Mutex<BTreeMap<(u32, String), (u64, u64)>>,
     /// What they share, by its type.
@@ -654,6 +657,7 @@ impl Run {
     /// The open questions of this run, and of those that its stages have started.
     pub(crate) fn open_questions(&self) -> Vec<Question> {
         let mut open = self.questions.list();
+        open.extend(self.long.get().iter().flat_map(|long| long.asked.list()));
         open.extend(self.children().iter().flat_map(|child| child.open_questions()));
         open
     }
@@ -661,6 +665,12 @@ impl Run {
     /// Answers a question of this run or, where it has none of that name, of one that its stages have started.
     pub(crate) fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
         let mut answered = self.questions.answer(gate, answer.clone());
+        if let (Err(AnswerError::NoQuestion { open, .. }), Some(long)) = (&mut answered, self.long.get()) {
+            match long.asked.answer(gate, answer.clone()) {
+                Err(AnswerError::NoQuestion { open: others, .. }) => open.extend(others),
+                other => return other,
+            }
+        }
         for child in self.children() {
             let Err(AnswerError::NoQuestion { open, .. }) = &mut answered else {
                 break;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Question, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, Reply, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage};
 use serde_json::Value;
@@ -122,8 +122,9 @@ impl StageContext {
         (!self.id.branch.is_empty()).then(|| self.id.branch.name(&self.run.pipeline))
     }
 
-    /// Asks a person something, besides the gates of the pipeline (Attractor 6.1). An answer that the question does
-    /// not take is asked for again. The question's own time-out, if it has one, is for the handler to keep.
+    /// Asks a person something, besides the gates of the pipeline (Attractor 6.1): the engine's interviewer, and whoever
+    /// [looks at the run](crate::RunHandle::questions) from outside. The first answer counts. One that the question does not
+    /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep.
     ///
     /// # Errors
     /// The engine has no interviewer, nobody can be asked, or the question could not be put.
@@ -137,7 +138,32 @@ impl StageContext {
         if let Some(redactor) = &self.run.settings.redactor {
             redactor.question(&mut question);
         }
-        ask_until_accepted(interviewer, &question).await
+        let run = &self.run;
+        let (_open, outside) = run.long().asked.open(&mut question, &self.attempt_key());
+        if run.sink.wanted() {
+            run.emit(EventKind::InterviewStarted {
+                node: run.name(self.id.node),
+                branch: self.branch(),
+                question: Box::new(question.clone()),
+            });
+        }
+        let began = run.settings.clock.elapsed();
+        let answer = tokio::select! {
+            biased;
+            Ok(answer) = outside => answer,
+            answer = ask_until_accepted(interviewer, &question) => answer?,
+        };
+        if run.sink.wanted() {
+            run.emit(EventKind::InterviewCompleted {
+                node: run.name(self.id.node),
+                branch: self.branch(),
+                question: question.text.clone(),
+                answer: run.redacted(&said(&answer)).into_owned(),
+                answered_by: answer.by,
+                duration: run.settings.clock.elapsed().saturating_sub(began),
+            });
+        }
+        Ok(answer)
     }
 
     /// The time, by the engine's clock, which a test may have replaced.
@@ -357,6 +383,15 @@ impl StageContext {
     /// Which files the stage has.
     pub(crate) fn place(&self) -> Place<'_> {
         self.run.place(&self.id)
+    }
+}
+
+/// An answer in words.
+fn said(answer: &Answer) -> String {
+    match &answer.reply {
+        Reply::Chosen(said) => said.join(", "),
+        Reply::TimedOut => "timed out".to_owned(),
+        _ => "skipped".to_owned(),
     }
 }
 

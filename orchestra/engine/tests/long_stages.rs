@@ -7,8 +7,8 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
-    BackendError, Budget, CodergenBackend, CodergenReply, CodergenRequest, Durability, Engine, EventKind,
-    Fidelity, RunFailure, RunStatus, Usage,
+    Answer, BackendError, Budget, CallbackInterviewer, CodergenBackend, CodergenReply, CodergenRequest,
+    Durability, Engine, EventKind, Fidelity, Question, QuestionKind, RunFailure, RunStatus, Usage,
 };
 use serde_json::{Value, json};
 use support::pipeline;
@@ -312,4 +312,54 @@ async fn a_node_has_a_budget_of_its_own_and_the_graph_one_for_all() {
         .await
         .unwrap();
     assert_eq!((result.status, result.usage.tokens()), (RunStatus::Paused, 300));
+}
+
+/// Asks a person in the middle of its work.
+struct Asks;
+
+impl CodergenBackend for Asks {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let question = Question::new(QuestionKind::FreeText, "Which one?");
+        let answer = request.stage.ask(question).await?;
+        Ok(format!("{:?} by {:?}", answer.reply, answer.by).into())
+    }
+}
+
+#[tokio::test]
+async fn a_question_of_a_stage_is_seen_and_answered_from_outside_too() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let told = events.clone();
+    let engine = Engine::builder()
+        .backend(Asks)
+        .interviewer(CallbackInterviewer::new(|_| std::future::pending()))
+        .on_event(move |event| told.lock().unwrap().push(event.kind.name()))
+        .build()
+        .unwrap();
+    let flow = pipeline("digraph { start -> work -> exit; work [prompt=x] }");
+    let run = engine.start_loaded(flow, ()).await.unwrap();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let question = run.questions().remove(0);
+    assert_eq!(
+        (question.node.as_str(), question.text.as_str()),
+        ("work", "Which one?")
+    );
+    assert!(run.answer("other", Answer::choice("the red one")).is_err());
+    run.answer("work", Answer::choice("the red one")).unwrap();
+    assert!(
+        run.answer(&question.id, Answer::choice("the blue one")).is_err(),
+        "it is answered"
+    );
+    let result = run.wait().await.unwrap();
+    assert_eq!(
+        result.context.text("last_response"),
+        "Chosen([\"the red one\"]) by Person"
+    );
+    let events = events.lock().unwrap();
+    let asked = events.iter().filter(|name| name.starts_with("Interview"));
+    assert_eq!(
+        asked.collect::<Vec<_>>(),
+        [&"InterviewStarted", &"InterviewCompleted"]
+    );
 }
