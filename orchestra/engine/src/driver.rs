@@ -206,6 +206,10 @@ impl Driver {
         let totals = &self.machine.state().totals;
         if !self.limits.budget.is_empty() || !totals.usage.is_zero() {
             self.run.long().ledger.open(self.limits.budget, totals);
+            // What it used in another process, those around it did not hear of.
+            if let Some(parent) = &self.run.origin.parent {
+                parent.run.spend(parent.stage.node, totals.usage);
+            }
         }
         self.machine.observe(self.run.sink.wanted());
         // A run whose process ended before it wrote anything has yet to begin.
@@ -580,8 +584,7 @@ impl Driver {
                 if let Some(usage) = self.run.take_usage(&id) {
                     self.happened(Event::Used { id, usage });
                 }
-                let budget = self.limits.budget;
-                let used = self.run.long().ledger.spent();
+                let (budget, used) = self.run.budget();
                 self.pause(Event::OverBudget { budget, used });
             }
             _ => self.happened(Event::NodeFinished { id, outcome }),

@@ -180,7 +180,7 @@ pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) ->
     }
 }
 
-fn less(usage: Usage, by: Usage) -> Usage {
+pub(crate) fn less(usage: Usage, by: Usage) -> Usage {
     Usage {
         input_tokens: usage.input_tokens.saturating_sub(by.input_tokens),
         output_tokens: usage.output_tokens.saturating_sub(by.output_tokens),
@@ -286,16 +286,27 @@ pub struct Reservation {
     run: Arc<Run>,
     id: EffectId,
     most: Usage,
+    /// The ledgers in which it is set aside: the run's, and those of the runs around it.
+    held: Vec<(Arc<Run>, NodeIndex)>,
 }
 
 impl Reservation {
     pub(crate) async fn of(run: &Arc<Run>, id: &EffectId, most: Usage) -> Result<Reservation, OverBudget> {
-        run.long().ledger.reserve(&run.pipeline, id.node, most).await?;
-        Ok(Reservation {
+        let mut reservation = Reservation {
             run: run.clone(),
             id: id.clone(),
             most,
-        })
+            held: Vec::new(),
+        };
+        let (mut run, mut node) = (run, id.node);
+        loop {
+            run.long().ledger.reserve(&run.pipeline, node, most).await?;
+            reservation.held.push((run.clone(), node));
+            let Some(parent) = &run.origin.parent else {
+                return Ok(reservation);
+            };
+            (run, node) = (&parent.run, parent.stage.node);
+        }
     }
 
     /// What is set aside.
@@ -317,7 +328,9 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.run.long().ledger.release(self.id.node, self.most);
+        for (run, node) in &self.held {
+            run.long().ledger.release(*node, self.most);
+        }
     }
 }
 

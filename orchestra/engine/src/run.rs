@@ -19,7 +19,7 @@ use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, less};
 use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::requests::{Request, Requests};
@@ -61,6 +61,13 @@ pub(crate) struct Run {
     waits: AtomicBool,
 }
 
+/// A stage that started a run within its own. What the one uses, the other uses too.
+#[derive(Clone)]
+pub(crate) struct Parent {
+    pub(crate) run: Arc<Run>,
+    pub(crate) stage: EffectId,
+}
+
 /// What a run was started with, beside its pipeline; what the runs that its stages start are given in turn.
 #[derive(Default)]
 pub(crate) struct Origin {
@@ -71,6 +78,8 @@ pub(crate) struct Origin {
     /// The folder in which its tools run; `None` for the program's own.
     pub(crate) working_dir: Option<PathBuf>,
     pub(crate) watched: Watched,
+    /// The stage that started it, of another run.
+    pub(crate) parent: Option<Parent>,
 }
 
 /// Whether somebody wants to know at which stages a run is.
@@ -406,7 +415,32 @@ impl Run {
 
     /// Adds to what an attempt has used of models.
     pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
-        self.long().ledger.used(id.node, usage);
+        self.spend(id.node, usage);
+        self.count_usage(id, usage);
+    }
+
+    /// Enters into the ledgers of this run and of those around it what was used.
+    pub(crate) fn spend(&self, node: NodeIndex, usage: Usage) {
+        self.long().ledger.used(node, usage);
+        if let Some(parent) = &self.origin.parent {
+            parent.run.spend(parent.stage.node, usage);
+        }
+    }
+
+    /// Tells the stage that started this run what it used in all.
+    pub(crate) fn settle_with(&self, parent: &Parent, usage: Usage) {
+        // Of what was over before this process came, no ledger has heard.
+        let told = self
+            .long
+            .get()
+            .map(|long| long.ledger.spent())
+            .unwrap_or_default();
+        parent.run.spend(parent.stage.node, less(usage, told));
+        parent.run.count_usage(&parent.stage, usage);
+    }
+
+    /// Adds what an attempt used, which the ledger has already.
+    pub(crate) fn count_usage(&self, id: &EffectId, usage: Usage) {
         let mut own = lock(&self.own);
         match own.usage.iter_mut().find(|(of, _)| of == id) {
             Some((_, sum)) => *sum += usage,
@@ -473,11 +507,17 @@ impl Run {
         self.long.get()?.requests.take()
     }
 
-    /// What it may use of models.
-    pub(crate) fn budget(&self) -> Budget {
-        self.long
+    /// What it may use of models by itself, and what was used of that; where it has no budget, those of the run around it.
+    pub(crate) fn budget(&self) -> (Budget, Usage) {
+        let own = self
+            .long
             .get()
-            .map_or_else(Budget::default, |long| long.ledger.budget())
+            .map(|long| (long.ledger.budget(), long.ledger.spent()));
+        match (own, &self.origin.parent) {
+            (Some(own), _) if !own.0.is_empty() => own,
+            (_, Some(parent)) => parent.run.budget(),
+            (own, None) => own.unwrap_or_default(),
+        }
     }
 
     /// Asks something of the driver.

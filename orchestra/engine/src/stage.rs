@@ -281,7 +281,7 @@ impl StageContext {
     /// What may be used of models: by the run, and by the stage's node on its own.
     pub fn budgets(&self) -> (Budget, Budget) {
         let own = budget_of(|name| self.node().attribute(name));
-        (self.run.budget(), own)
+        (self.run.budget().0, own)
     }
 
     /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
@@ -381,6 +381,10 @@ impl StageContext {
     }
 
     /// Which files the stage has.
+    pub(crate) fn id(&self) -> &EffectId {
+        &self.id
+    }
+
     pub(crate) fn place(&self) -> Place<'_> {
         self.run.place(&self.id)
     }

@@ -363,3 +363,53 @@ async fn a_question_of_a_stage_is_seen_and_answered_from_outside_too() {
         [&"InterviewStarted", &"InterviewCompleted"]
     );
 }
+
+#[tokio::test]
+async fn what_runs_within_a_run_use_counts_for_all_around_them() {
+    let place = tempfile::tempdir().unwrap();
+    let inner = "digraph inner { start -> work -> exit; work [prompt=x] }";
+    let outer = r#"digraph outer { start -> before -> sub -> exit; before [prompt=x]
+        sub [shape=folder, "subpipeline.file"="inner.dot"] }"#;
+    let flow = || {
+        let files = |_: &str, _: u64| Ok(inner.as_bytes().to_vec());
+        let options = orchestra_graph::LoadOptions {
+            children: Some(&files),
+            ..Default::default()
+        };
+        let loaded = orchestra_graph::load(orchestra_graph::Source::new("outer.dot", outer), &options);
+        loaded.pipeline().unwrap()
+    };
+    let backend = Calls {
+        each: 4,
+        made: Arc::default(),
+    };
+    let engine = || {
+        let builder = Engine::builder().backend(backend.clone()).runs_dir(place.path());
+        builder.durability(Durability::Process).build().unwrap()
+    };
+    let cap = |tokens| Budget {
+        max_tokens: Some(tokens),
+        ..Budget::default()
+    };
+    let run = engine().start_loaded(flow(), ()).budget(cap(650)).await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    let result = run.wait().await.unwrap();
+    let Some(RunFailure::Budget { budget, used }) = &result.failure else {
+        panic!("{:?}", result.failure);
+    };
+    assert_eq!((budget.max_tokens, used.tokens()), (Some(650), 600));
+    assert_eq!(backend.made.lock().unwrap().len(), 6, "four outside, two within");
+    let resume = engine().resume_loaded(&folder, flow(), ());
+    let result = resume.budget(cap(750)).await.unwrap().wait().await.unwrap();
+    assert_eq!(result.status, RunStatus::Paused, "{:?}", result.failure);
+    assert_eq!(backend.made.lock().unwrap().len(), 7);
+    let resume = engine().resume_loaded(&folder, flow(), ());
+    let result = resume.budget(cap(1_000)).await.unwrap().wait().await.unwrap();
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(
+        result.usage.tokens(),
+        800,
+        "what the child used is told to the run around it"
+    );
+    assert_eq!(backend.made.lock().unwrap().len(), 8);
+}

@@ -14,10 +14,11 @@ use crate::engine::Settings;
 use crate::error::{Refusal, RunError, StartError};
 use crate::handle::RunHandle;
 use crate::id::{RunId, fingerprint};
+use crate::ledger::OVER_BUDGET;
 use crate::registry::Registry;
 use crate::result::{RunResult, RunStatus};
 use crate::resume::ResumeBuilder;
-use crate::run::{Origin, Run, Watched};
+use crate::run::{Origin, Parent, Run, Watched};
 use crate::stage::StageContext;
 use crate::start::StartBuilder;
 use crate::store::RunFolder;
@@ -78,6 +79,10 @@ impl Child {
             depth,
             working_dir: child.working_dir,
             watched: child.watched,
+            parent: Some(Parent {
+                run: parent.clone(),
+                stage: stage.id().clone(),
+            }),
         };
         let id = RunId::of_child(&parent.id, &key);
         let settings = parent.settings.clone();
@@ -148,6 +153,13 @@ impl ChildRun {
     pub(crate) async fn ended(&mut self) -> Ended {
         let ended = (&mut self.ending).await;
         self.over = true;
+        // A run that is paused tells all that it used when it is over.
+        if let (Ok(result), Some(of)) = (&ended, &self.run.origin.parent)
+            && result.status != RunStatus::Paused
+            && !result.usage.is_zero()
+        {
+            self.run.settle_with(of, result.usage);
+        }
         if let (Err(RunError::Store { source, .. }), Some(parent)) = (&ended, self.parent.upgrade()) {
             parent.may_be_broken(source);
         }
@@ -235,7 +247,8 @@ pub(crate) fn waits_for_human(ended: &Ended) -> Option<Outcome> {
             let reason = failure(ended).unwrap_or_default();
             let mut outcome = Outcome::fail(format!("in run {}, {reason}", result.run_id));
             outcome.failure_category = FailureCategory::Pipeline;
-            Some(outcome.with_code(WAITS_FOR_HUMAN))
+            let over_budget = matches!(result.failure, Some(RunFailure::Budget { .. }));
+            Some(outcome.with_code(if over_budget { OVER_BUDGET } else { WAITS_FOR_HUMAN }))
         }
         _ => None,
     }
