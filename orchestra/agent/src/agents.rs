@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions, Sources};
@@ -190,7 +191,9 @@ impl AgentsBuilder {
         let configuration = &self.project.configuration;
         let mut registry = ToolRegistry::default();
         BuiltinTools.register(&mut registry);
-        settings::command_tools(configuration, &mut registry)?;
+        let path = self.project.path.as_deref().map(Path::new);
+        let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
+        settings::command_tools(configuration, folder, &mut registry)?;
         for tool in self.registry.all() {
             registry.add(tool.clone());
         }
@@ -198,7 +201,7 @@ impl AgentsBuilder {
         let (model, models) = match self.model {
             Some(model) => (model, None),
             None => {
-                let models = Arc::new(Models::new(settings::providers(configuration)?)?);
+                let models = Arc::new(Models::new(settings::providers(configuration, folder)?)?);
                 let model: Arc<dyn Model> = models.clone();
                 (model, Some(models))
             }

@@ -1,6 +1,8 @@
 //! Makes long conversations shorter, so that they fit what a model can take (Attractor 5.4).
 
-use crate::model::Message;
+use serde_json::Value;
+
+use crate::model::{Arguments, Message};
 use crate::tokens::count_tokens;
 
 /// How many of the last messages stay as they are.
@@ -13,9 +15,10 @@ const ANSWER: usize = 1_000;
 /// What stands in the place of exchanges that were left out.
 const LEFT_OUT: &str = "[Earlier parts of this conversation are left out here.]";
 
-/// Makes a conversation shorter where it has more tokens than this: results of old tool calls first, then old answers,
-/// then whole exchanges behind the first message, whose place a line takes that says so. The last messages stay.
-pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
+/// Makes a conversation shorter where it has more tokens than this: results and arguments of old tool calls first, then old
+/// answers, then whole exchanges, whose place a line in the first message takes. The first message, the task and the last
+/// messages stay.
+pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, task: &mut usize, limit: u64) {
     let base = count_tokens(system);
     let size = |messages: &[Message]| base + messages.iter().map(tokens_of).sum::<u64>();
     if size(messages) <= limit {
@@ -23,10 +26,14 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
     }
     let old = messages.len().saturating_sub(KEPT);
     for message in messages.iter_mut().take(old).skip(1) {
-        if let Message::Tools { results } = message {
-            for result in results {
-                shorten(&mut result.content, RESULT);
-            }
+        match message {
+            Message::Tools { results } => results
+                .iter_mut()
+                .for_each(|result| shorten(&mut result.content, RESULT)),
+            Message::Assistant { tool_calls, .. } => tool_calls
+                .iter_mut()
+                .for_each(|call| shorten_arguments(&mut call.arguments)),
+            Message::User { .. } => {}
         }
     }
     if size(messages) <= limit {
@@ -37,24 +44,46 @@ pub(crate) fn compact(system: &str, messages: &mut Vec<Message>, limit: u64) {
             shorten(text, ANSWER);
         }
     }
-    // Calls and their results go together, so only what a user said begins what stays.
-    let mut dropped = 0;
+    let mut dropped = false;
     while size(messages) > limit {
-        let behind = messages.iter().enumerate().skip(2);
-        let last = messages.len().saturating_sub(1);
-        let next = behind
-            .filter(|(at, message)| *at < last && matches!(message, Message::User { .. }))
-            .map(|(at, _)| at)
-            .next();
-        let Some(next) = next else { break };
-        dropped += next - 1;
-        messages.drain(1..next);
+        let Some((from, to)) = oldest(messages, *task) else {
+            break;
+        };
+        messages.drain(from..to);
+        if *task >= to {
+            *task -= to - from;
+        }
+        dropped = true;
     }
-    if let (Some(Message::User { text }), true) = (messages.first_mut(), dropped > 0)
+    if let (Some(Message::User { text }), true) = (messages.first_mut(), dropped)
         && !text.ends_with(LEFT_OUT)
     {
         text.push_str("\n\n");
         text.push_str(LEFT_OUT);
+    }
+}
+
+/// The oldest messages that may go: something that was said, or calls with their results, which go together.
+fn oldest(messages: &[Message], task: usize) -> Option<(usize, usize)> {
+    let from = (1..messages.len()).find(|at| *at != task)?;
+    let calls = matches!(messages.get(from + 1), Some(Message::Tools { .. }));
+    let to = if calls { from + 2 } else { from + 1 };
+    (to + KEPT <= messages.len()).then_some((from, to))
+}
+
+fn shorten_arguments(arguments: &mut Arguments) {
+    match arguments {
+        Arguments::Object(fields) => fields.values_mut().for_each(shorten_value),
+        Arguments::Malformed { text, .. } => shorten(text, RESULT),
+    }
+}
+
+fn shorten_value(value: &mut Value) {
+    match value {
+        Value::String(text) => shorten(text, ANSWER),
+        Value::Array(list) => list.iter_mut().for_each(shorten_value),
+        Value::Object(fields) => fields.values_mut().for_each(shorten_value),
+        _ => {}
     }
 }
 
@@ -64,12 +93,19 @@ pub(crate) fn tokens_of(message: &Message) -> u64 {
     const FRAME: u64 = 4;
     let content = match message {
         Message::User { text } => count_tokens(text),
-        Message::Assistant { text, tool_calls, .. } => {
+        Message::Assistant {
+            text,
+            tool_calls,
+            opaque,
+        } => {
             let calls = tool_calls.iter().map(|call| {
                 let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
                 FRAME + count_tokens(&call.name) + count_tokens(&arguments)
             });
-            count_tokens(text) + calls.sum::<u64>()
+            let opaque = opaque
+                .as_ref()
+                .map_or(0, |opaque| count_tokens(&opaque.to_string()));
+            count_tokens(text) + calls.sum::<u64>() + opaque
         }
         Message::Tools { results } => results
             .iter()

@@ -31,6 +31,10 @@ pub struct ConversationRules {
     pub reports: bool,
     /// Whether the model is reminded where it ends without a report.
     pub reminds: bool,
+    /// Words by which the outcome may be reported, besides the usual ones.
+    pub words: Vec<String>,
+    /// Values that a report of a success must hold.
+    pub keys: Vec<String>,
     /// After how many tokens the conversation is made shorter; `None` is never.
     pub compact_at: Option<u64>,
 }
@@ -42,6 +46,8 @@ impl Default for ConversationRules {
             interactive: false,
             reports: false,
             reminds: false,
+            words: Vec::new(),
+            keys: Vec::new(),
             compact_at: None,
         }
     }
@@ -153,6 +159,13 @@ pub enum Ended {
         /// What was wrong the last time.
         problem: String,
     },
+    /// The model was to report its outcome, and did not although it was reminded.
+    Unreported,
+    /// The model stopped without an answer.
+    Stopped {
+        /// Why, in the provider's word; empty where it says nothing.
+        reason: String,
+    },
     /// The answer was longer than it may be, again and again.
     Cut,
     /// The model, or a filter of its provider, declined.
@@ -201,6 +214,8 @@ pub struct Conversation {
     /// The report that came beside other calls, which are made first.
     reported: Option<(String, Report)>,
     last_words: String,
+    /// Which message is the task.
+    task: usize,
 }
 
 impl Conversation {
@@ -217,6 +232,7 @@ impl Conversation {
             reminded: false,
             reported: None,
             last_words: String::new(),
+            task: 0,
         }
     }
 
@@ -255,6 +271,7 @@ impl Conversation {
         match (happened, &self.next) {
             (Happened::Began { system, messages }, Next::AskModel) if self.turns == 0 => {
                 self.system = system;
+                self.task = messages.len().saturating_sub(1);
                 self.messages = messages;
                 self.ask();
             }
@@ -270,7 +287,10 @@ impl Conversation {
 
     fn replied(&mut self, reply: &ModelReply) {
         self.turns += 1;
-        self.messages.push(reply.message());
+        // What holds nothing but reasoning is no message that a provider takes back.
+        if !reply.text.trim().is_empty() || !reply.tool_calls.is_empty() {
+            self.messages.push(reply.message());
+        }
         if !reply.text.trim().is_empty() {
             self.last_words.clone_from(&reply.text);
         }
@@ -288,7 +308,7 @@ impl Conversation {
         if reply.tool_calls.is_empty() {
             return match is_cut {
                 true => self.go_on_after_cut(),
-                false => self.ended_its_turn(),
+                false => self.ended_its_turn(reply),
             };
         }
         // Calls that cannot be made, and the report, are answered here; the rest is for the tools.
@@ -309,7 +329,13 @@ impl Conversation {
                     problem = Some(what.clone());
                     answered.push(refusal(call, told));
                 }
-                (Arguments::Object(fields), true) => match Report::of(fields) {
+                // A call that was cut off before its arguments came would be made without any.
+                (Arguments::Object(fields), _) if is_cut && fields.is_empty() => {
+                    problem = Some("the answer was cut off".to_owned());
+                    let told = "The answer was cut off before the arguments came. Call again.";
+                    answered.push(refusal(call, told.to_owned()));
+                }
+                (Arguments::Object(fields), true) => match self.report(fields) {
                     Ok(report) => {
                         self.reported = Some((call.id.clone(), report));
                         answered.push(ToolResult {
@@ -342,15 +368,41 @@ impl Conversation {
         }
     }
 
-    /// The model said something and called nothing.
-    fn ended_its_turn(&mut self) {
+    /// What the model reports, if that is all that it should be.
+    fn report(&self, fields: &serde_json::Map<String, Value>) -> Result<Report, String> {
+        let report = Report::of(fields, &self.rules.words)?;
+        let lacks = |key: &&String| !report.context_updates.contains_key(*key);
+        let missing: Vec<&str> = self.rules.keys.iter().filter(lacks).map(String::as_str).collect();
+        match report.status.is_success() && !missing.is_empty() {
+            true => Err(format!(
+                "`context_updates` must also hold: {}.",
+                missing.join(", ")
+            )),
+            false => Ok(report),
+        }
+    }
+
+    /// The model said something, or nothing, and called nothing.
+    fn ended_its_turn(&mut self, reply: &ModelReply) {
+        let is_last = self.turns >= self.rules.max_turns;
+        let must_report = self.rules.reports && self.rules.reminds && !self.rules.interactive;
+        if reply.text.trim().is_empty() && !must_report {
+            let reason = match &reply.stop {
+                StopReason::Other(reason) => reason.clone(),
+                _ => String::new(),
+            };
+            return self.end(Ended::Stopped { reason });
+        }
+        if must_report && is_last {
+            let turns = self.turns;
+            return self.end(Ended::TurnsUsedUp { turns });
+        }
+        if must_report && self.reminded {
+            return self.end(Ended::Unreported);
+        }
         if self.rules.interactive {
             self.next = Next::AskPerson;
-        } else if self.rules.reports
-            && self.rules.reminds
-            && !self.reminded
-            && self.turns < self.rules.max_turns
-        {
+        } else if must_report {
             self.reminded = true;
             self.messages.push(Message::user(report::REMINDER));
             self.ask();
@@ -428,7 +480,7 @@ impl Conversation {
 
     fn ask(&mut self) {
         if let Some(limit) = self.rules.compact_at {
-            compaction::compact(&self.system, &mut self.messages, limit);
+            compaction::compact(&self.system, &mut self.messages, &mut self.task, limit);
         }
         self.next = Next::AskModel;
     }
@@ -544,7 +596,14 @@ mod tests {
             lost in any::<bool>(),
             compact_at in prop_oneof![Just(None), Just(Some(60)), Just(Some(400))],
         ) {
-            let rules = ConversationRules { max_turns: 12, interactive, reports, reminds: reports, compact_at };
+            let rules = ConversationRules {
+                max_turns: 12,
+                interactive,
+                reports,
+                reminds: reports,
+                compact_at,
+                ..ConversationRules::default()
+            };
             let mut conversation = Conversation::new(rules.clone());
             let mut told = vec![Happened::Began { system: "s".into(), messages: vec![Message::user("task")] }];
             conversation.on(told[0].clone());
@@ -554,6 +613,11 @@ mod tests {
                 let happened = match conversation.next() {
                     Next::AskModel => {
                         prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
+                        let keeps_task = conversation.messages().iter().any(|message| match message {
+                            Message::User { text } => text.starts_with("task"),
+                            _ => false,
+                        });
+                        prop_assert!(keeps_task, "the task is gone");
                         let Some(reply) = replies.next() else { break };
                         Happened::Replied { reply }
                     }

@@ -16,6 +16,8 @@ pub(crate) const NAME: &str = "report_outcome";
 pub(crate) const REMINDER: &str =
     "The stage is not over before you report its outcome: call the tool `report_outcome`.";
 
+const STATUSES: &[&str] = &["success", "partial_success", "fail", "retry", "skipped"];
+
 const FIELDS: &[&str] = &[
     "status",
     "notes",
@@ -30,7 +32,7 @@ const FIELDS: &[&str] = &[
 /// use orchestra_agent::Report;
 /// use orchestra_engine::Status;
 /// let fields = serde_json::json!({"status": "success", "notes": "All tests pass.", "preferred_label": "Ship"});
-/// let report = Report::of(fields.as_object().expect("it is one"))?;
+/// let report = Report::of(fields.as_object().expect("it is one"), &[])?;
 /// assert_eq!((report.status, report.preferred_label.as_deref()), (Status::Success, Some("Ship")));
 /// # Ok::<(), String>(())
 /// ```
@@ -54,11 +56,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads what a model passes to the tool.
+    /// Reads what a model passes to the tool. The status is one of the usual words, or of those that are the node's own: a
+    /// misspelt failure must not pass for a success.
     ///
     /// # Errors
     /// Says in words for the model what is wrong.
-    pub fn of(fields: &Map<String, Value>) -> Result<Report, String> {
+    pub fn of(fields: &Map<String, Value>, own: &[String]) -> Result<Report, String> {
         if let Some(unknown) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
             let near = did_you_mean(unknown, FIELDS.iter().copied());
             let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
@@ -77,7 +80,21 @@ impl Report {
                 "`status` is missing: it says how the stage ended, such as `success` or `fail`.".to_owned(),
             );
         };
-        let status = Status::of(&word);
+        let lower = word.to_ascii_lowercase();
+        let status = match STATUSES.iter().find(|known| **known == lower) {
+            Some(known) => Status::of(known),
+            None if own.contains(&word) => Status::of(&word),
+            None => {
+                let known = || STATUSES.iter().copied().chain(own.iter().map(String::as_str));
+                let near = did_you_mean(&word, known());
+                let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+                let all: Vec<&str> = known().collect();
+                return Err(format!(
+                    "`{word}` is no status.{near} It is one of: {}.",
+                    all.join(", ")
+                ));
+            }
+        };
         Ok(Report {
             notes: text("notes")?,
             preferred_label: text("preferred_label")?,
@@ -135,6 +152,16 @@ impl Reportable {
             labels: if labels.len() > 1 { labels } else { Vec::new() },
             keys: list("output_keys"),
         }
+    }
+
+    /// The outcome words that are the node's own.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// What the context must get of a success.
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.keys
     }
 
     /// Whether the way on depends on more than that the model ended.
@@ -223,7 +250,16 @@ mod tests {
 
     #[test]
     fn a_report_that_cannot_be_read_says_why() {
-        let told = |fields: Value| Report::of(fields.as_object().unwrap()).unwrap_err();
+        let own = ["dirty".to_owned()];
+        let of = |fields: Value| Report::of(fields.as_object().unwrap(), &own);
+        let told = |fields: Value| of(fields).unwrap_err();
+        let misspelt = told(json!({"status": "failed"}));
+        assert!(
+            misspelt.starts_with("`failed` is no status. Did you mean `fail`?"),
+            "{misspelt}"
+        );
+        assert_eq!(of(json!({"status": "FAIL"})).unwrap().status, Status::Fail);
+        assert!(of(json!({"status": "dirty"})).unwrap().status.is_success());
         assert!(told(json!({})).starts_with("`status` is missing"));
         assert_eq!(told(json!({"status": 7})), "`status` must be a text, and is `7`.");
         let unknown = told(json!({"status": "success", "note": "x"}));

@@ -1,5 +1,6 @@
 //! What the configuration says, as the parts of this crate want it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use orchestra_config::{
@@ -16,11 +17,14 @@ use crate::tool::ToolRegistry;
 use crate::tools::CommandTool;
 
 /// The providers of a configuration; those that it does not name are there with their defaults.
-pub(crate) fn providers(configuration: &Configuration) -> Result<Vec<ProviderSettings>, ModelError> {
+pub(crate) fn providers(
+    configuration: &Configuration,
+    folder: &Path,
+) -> Result<Vec<ProviderSettings>, ModelError> {
     let named = &configuration.providers.named;
     let mut all = Vec::new();
     for (name, provider) in named {
-        all.push(provider_settings(name, &provider.value)?);
+        all.push(provider_settings(name, &provider.value, folder)?);
     }
     for kind in [
         ProviderKind::Anthropic,
@@ -36,7 +40,7 @@ pub(crate) fn providers(configuration: &Configuration) -> Result<Vec<ProviderSet
     Ok(all)
 }
 
-fn provider_settings(name: &str, provider: &Provider) -> Result<ProviderSettings, ModelError> {
+fn provider_settings(name: &str, provider: &Provider, folder: &Path) -> Result<ProviderSettings, ModelError> {
     use orchestra_config::ProviderKind as Kind;
     let kind = match &provider.kind {
         Some(kind) => match kind.value {
@@ -58,7 +62,7 @@ fn provider_settings(name: &str, provider: &Provider) -> Result<ProviderSettings
         settings.key = KeySource::Environment(variable.value.clone());
     }
     if let Some(file) = &provider.api_key_file {
-        settings.key = KeySource::File(file.value.as_str().into());
+        settings.key = KeySource::File(folder.join(&file.value));
     }
     let most = provider.max_tokens.as_ref().map(|most| most.value);
     settings.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
@@ -87,8 +91,13 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
         let of_million = |micros: u64| micros as f64 / 1_000_000.0;
         let input = input.unwrap_or_else(|| of_million(known.input));
         let rates = Rates::from_dollars(input, output.unwrap_or_else(|| of_million(known.output)));
-        let read = dollars(&price.cached_input).unwrap_or(input);
-        let write = dollars(&price.cache_write).unwrap_or(input);
+        // A price of what goes in is also that of what a cache holds, where nothing else is said.
+        let cached = |known: u64| match price.input {
+            Some(_) => input,
+            None => of_million(known),
+        };
+        let read = dollars(&price.cached_input).unwrap_or_else(|| cached(known.cached_input));
+        let write = dollars(&price.cache_write).unwrap_or_else(|| cached(known.cache_write));
         table.set(model.clone(), rates.cache(read, write));
     }
     table
@@ -116,6 +125,7 @@ pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
             input_tokens: text(&backend.input_tokens_pointer),
             output_tokens: text(&backend.output_tokens_pointer),
             cost: text(&backend.cost_pointer),
+            is_error: Some("/is_error".to_owned()),
             ..usual
         }));
     }
@@ -129,6 +139,7 @@ pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
 /// Puts the command tools of a configuration into a registry, those of repositories included.
 pub(crate) fn command_tools(
     configuration: &Configuration,
+    folder: &Path,
     registry: &mut ToolRegistry,
 ) -> Result<(), ModelError> {
     for (name, tool) in &configuration.tools {
@@ -136,8 +147,14 @@ pub(crate) fn command_tools(
     }
     for (repository, tools) in &configuration.workspace.tools {
         for (name, tool) in &tools.value {
-            let tool = command_tool(name, &tool.value)?;
-            registry.add(Arc::new(tool.repository(repository)));
+            let tool = command_tool(name, &tool.value)?.repository(repository);
+            let repos = &configuration.workspace.repos;
+            let path = repos.get(repository).and_then(|repo| repo.value.path.as_ref());
+            let tool = match path {
+                Some(path) => tool.directory(folder.join(&path.value)),
+                None => tool,
+            };
+            registry.add(Arc::new(tool));
         }
     }
     Ok(())

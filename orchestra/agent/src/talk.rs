@@ -1,9 +1,11 @@
 //! Leads the conversation of one stage: calls the model, runs the tools, asks the person, and notes each step, so that a
 //! run that stops goes on in the middle of it.
 
+use std::time::Duration;
+
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, Budget, CodergenReply, Context, FailureCategory, Fidelity, InterviewError, Outcome,
+    Answer, BackendError, CodergenReply, Context, FailureCategory, Fidelity, InterviewError, Outcome,
     Question, QuestionKind, Reply, Reservation, StageContext, StoreError, Surroundings, Usage,
 };
 use orchestra_graph::kind;
@@ -25,6 +27,13 @@ use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
+
+/// How often a call of a conversation that is under way is made where it fails for the moment.
+const TRIES: u32 = 5;
+/// How long is waited before the second try; then twice as long each time.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// A longer time is not waited, whatever a server asks for (rule Y4).
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// What every model is told that works alone with tools.
 const AUTONOMOUS: &str = "You do one stage of an automated pipeline. Nobody reads what you write while you work, and nobody \
@@ -60,6 +69,8 @@ impl Talk<'_> {
             interactive,
             reports,
             reminds: reports && reportable.matters(stage.node()),
+            words: reportable.words().to_vec(),
+            keys: reportable.keys().to_vec(),
             compact_at: Some(COMPACT_AT),
         });
         let noted = events(stage.notes()).map_err(|error| {
@@ -84,7 +95,7 @@ impl Talk<'_> {
                 Next::AskModel => {
                     spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
-                    let (reply, reserved) = self.ask_model(request).await?;
+                    let (reply, reserved) = self.ask_again(&request, conversation.turns()).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
                         .await?;
                     drop(reserved);
@@ -226,6 +237,10 @@ impl Talk<'_> {
 
     /// Has the stage done by a program, which has a loop of its own.
     pub(crate) async fn by_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
+        if self.resolved.mode.value == Mode::Interactive {
+            let told = "nobody can talk with a program during a stage; use the backend `agent` or `direct`";
+            return Err(BackendError::terminal(told).code("backend_capability"));
+        }
         let stage = self.stage.clone();
         let around = stage.surroundings().await;
         // A program begins anew each time, so that it is told all that can be told in words.
@@ -307,8 +322,7 @@ impl Talk<'_> {
         request.tools.extend(reportable.map(Reportable::spec));
         let most = resolved.max_tokens.as_ref().map(|most| most.value);
         request.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
-        let (run, node) = self.stage.budgets();
-        if !run.is_empty() || !node.is_empty() {
+        if !self.stage.budget().is_empty() {
             // What nothing bounds cannot be set aside.
             request.max_output_tokens.get_or_insert(DEFAULT_MAX_OUTPUT_TOKENS);
         }
@@ -317,26 +331,49 @@ impl Talk<'_> {
         request
     }
 
+    /// Asks the model; where something is lost by a stage that begins anew, faults that may pass are waited for here.
+    async fn ask_again(
+        &self,
+        request: &ModelRequest,
+        turns: u32,
+    ) -> Result<(ModelReply, Reservation), BackendError> {
+        let mut delay = FIRST_DELAY;
+        let mut tries = if turns > 0 { TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            match self.ask_model(request).await {
+                Err(error) if tries > 0 && error.category == FailureCategory::Retryable => {
+                    let wait = error.retry_after.unwrap_or(delay).min(LONGEST_DELAY);
+                    self.stage
+                        .log(format!("{error}; asking again in {} s", wait.as_secs_f64()));
+                    tokio::time::sleep(wait).await;
+                    delay *= 2;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
     /// The answer, and what was set aside for it until it is kept.
-    async fn ask_model(&self, request: ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
+    async fn ask_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let stage = &self.stage;
-        let reserved = stage.reserve(self.most(&request)?).await?;
+        let reserved = stage.reserve(self.most(request)?).await?;
         let mut text = stage.text();
         let mut told = |piece: &str| text.push(piece);
         let on_text: Option<crate::OnText<'_>> = match self.agents.streams() {
             true => Some(&mut told),
             false => None,
         };
-        match self.agents.model().call(&request, on_text).await {
+        match self.agents.model().call(request, on_text).await {
             Ok(reply) => {
                 // A provider that does not tell is believed to count as we do.
-                let used = reply.usage.unwrap_or_else(|| counted(&request, &reply));
-                reserved.record(self.usage(&request, used));
+                let used = reply.usage.unwrap_or_else(|| counted(request, &reply));
+                reserved.record(self.usage(request, used));
                 Ok((reply, reserved))
             }
             Err(error) => {
                 if let Some(used) = error.usage {
-                    reserved.settle(self.usage(&request, used));
+                    reserved.settle(self.usage(request, used));
                 }
                 Err(error.into())
             }
@@ -345,8 +382,8 @@ impl Talk<'_> {
 
     /// What a call may use at most.
     fn most(&self, request: &ModelRequest) -> Result<Usage, BackendError> {
-        let (run, node) = self.stage.budgets();
-        if run.is_empty() && node.is_empty() {
+        let budget = self.stage.budget();
+        if budget.is_empty() {
             return Ok(Usage::default());
         }
         let input_tokens = input_token_bound(request);
@@ -355,8 +392,7 @@ impl Talk<'_> {
             .agents
             .prices()
             .worst_case(&request.model, input_tokens, output_tokens);
-        let bounds_cost = |budget: Budget| budget.max_cost_micros.is_some();
-        let Some(cost_micros) = cost.or_else(|| (!bounds_cost(run) && !bounds_cost(node)).then_some(0))
+        let Some(cost_micros) = cost.or_else(|| budget.max_cost_micros.is_none().then_some(0))
         else {
             return Err(BackendError::terminal(format!(
                 "the run may cost only so much, and no price of the model `{model}` is known: give it under \
@@ -442,6 +478,19 @@ impl Talk<'_> {
             Ended::Malformed { problem } => {
                 let told = format!("the model kept calling tools in ways that cannot be followed: {problem}");
                 return Err(BackendError::retryable(told).code("agent_malformed_calls"));
+            }
+            Ended::Unreported => {
+                let told = "the model did not report the outcome of the stage";
+                return Err(BackendError::retryable(told).code("agent_no_report"));
+            }
+            Ended::Stopped { reason } => {
+                let why = if reason.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {reason}")
+                };
+                let told = format!("the model stopped without an answer{why}");
+                return Err(BackendError::retryable(told).code("model_no_answer"));
             }
             Ended::Cut => {
                 let told =

@@ -225,7 +225,11 @@ impl ProjectAgents {
             .stages
             .iter()
             .filter(|stage| stage.mode.value == Mode::Interactive);
-        talking.map(|stage| stage.node.clone()).collect()
+        let mut nodes: Vec<String> = talking.map(|stage| stage.node.clone()).collect();
+        // Those of the pipelines that it runs talk at the same terminal.
+        let children = pipeline.children.iter();
+        nodes.extend(children.flat_map(|child| self.talking(&child.pipeline)));
+        nodes
     }
 }
 

@@ -152,6 +152,10 @@ impl Machine {
     /// Takes one event. An event that fits no pending effect, such as a late answer, changes nothing.
     pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
         if self.state.totals.finished {
+            // What was cancelled with the end was paid for all the same.
+            if let Event::Used { id, usage } = event {
+                self.spent(&id, usage);
+            }
             return;
         }
         let flow = match event {
@@ -187,10 +191,7 @@ impl Machine {
                 _ => Flow::Wait,
             }),
             Event::Used { id, usage } => {
-                self.state.totals.usage += usage;
-                if has_budget(&self.pipeline, id.node) {
-                    *self.state.totals.spent.entry(id.node.0).or_default() += usage;
-                }
+                self.spent(&id, usage);
                 self.deliver(&id, effects, |_, line| {
                     if matches!(line.phase, Phase::Running) {
                         line.progress.get_or_insert_default().used += usage;
@@ -216,6 +217,14 @@ impl Machine {
             Event::OverBudget { budget, used } => Flow::Abort(RunFailure::Budget { budget, used }),
         };
         self.conclude(flow, effects);
+    }
+
+    fn spent(&mut self, id: &EffectId, usage: Usage) {
+        let totals = &mut self.state.totals;
+        totals.usage += usage;
+        if has_budget(&self.pipeline, id.node) {
+            *totals.spent.entry(id.node.0).or_default() += usage;
+        }
     }
 
     /// The pipeline.

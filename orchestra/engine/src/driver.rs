@@ -283,7 +283,26 @@ impl Driver {
             let (done, _) = poll_fn(|cx| pending.poll(cx)).await;
             self.done(done, true);
         }
+        if ended.is_ok() {
+            self.tell_rest().await?;
+        }
         ended
+    }
+
+    /// Tells the machine what came of the stages that ended with the run: what they used was paid for.
+    async fn tell_rest(&mut self) -> Result<(), StoreError> {
+        if self.is_waiting()
+            && let Some(commit) = self.commit()?
+        {
+            commit.await?;
+            if let Some(keeping) = &mut self.keeping {
+                keeping.committed();
+            }
+        }
+        while let Some(noted) = self.keeping.as_mut().and_then(|keeping| keeping.next()) {
+            self.tell_noted(noted);
+        }
+        Ok(())
     }
 
     /// Waits until something happens.
@@ -442,7 +461,7 @@ impl Driver {
     }
 
     /// Does what a stage wants, if one wants anything.
-    fn heed_request(&mut self) -> bool {
+    pub(crate) fn heed_request(&mut self) -> bool {
         match self.run.take_request() {
             None => false,
             Some(Request::Look { id, done }) => {

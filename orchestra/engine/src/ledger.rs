@@ -180,6 +180,18 @@ pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<&'p Constant>) ->
     }
 }
 
+/// The stricter of two budgets, kind by kind.
+pub(crate) fn stricter(one: Budget, other: Budget) -> Budget {
+    let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    Budget {
+        max_tokens: least(one.max_tokens, other.max_tokens),
+        max_cost_micros: least(one.max_cost_micros, other.max_cost_micros),
+    }
+}
+
 pub(crate) fn less(usage: Usage, by: Usage) -> Usage {
     Usage {
         input_tokens: usage.input_tokens.saturating_sub(by.input_tokens),

@@ -114,6 +114,10 @@ impl TextStream {
 
 impl Drop for TextStream {
     fn drop(&mut self) {
+        // A callback that panicked is not called again.
+        if std::thread::panicking() {
+            return;
+        }
         if let Some(redacted) = &mut self.redacted {
             let rest = redacted.finish();
             self.tell(rest);

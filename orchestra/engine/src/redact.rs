@@ -198,6 +198,10 @@ impl Redactor {
 
     pub(crate) fn question(&self, question: &mut Question) {
         self.string(&mut question.text);
+        for option in &mut question.options {
+            self.string(&mut option.label);
+        }
+        question.metadata.values_mut().for_each(|value| self.value(value));
     }
 
     /// Takes secrets out of what the machine is told, and the journal with it.

@@ -19,7 +19,7 @@ use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
-use crate::ledger::{Ledger, less};
+use crate::ledger::{Ledger, budget_of, less, stricter};
 use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::requests::{Request, Requests};
@@ -517,6 +517,19 @@ impl Run {
             (Some(own), _) if !own.0.is_empty() => own,
             (_, Some(parent)) => parent.run.budget(),
             (own, None) => own.unwrap_or_default(),
+        }
+    }
+
+    /// The budgets of the run, and of all around it: runs and the stages that started them.
+    pub(crate) fn bounds(&self) -> Budget {
+        let own = self.long.get().map_or_else(Budget::default, |long| long.ledger.budget());
+        match &self.origin.parent {
+            None => own,
+            Some(parent) => {
+                let stage = parent.run.pipeline.stage(parent.stage.node);
+                let of_stage = budget_of(|name| stage.attribute(name));
+                stricter(own, stricter(of_stage, parent.run.bounds()))
+            }
         }
     }
 

@@ -115,6 +115,10 @@ impl Driver {
             return Ok(Settled::Told);
         }
         if self.pausing.is_some() {
+            // What stages have noted is kept before they are stopped.
+            if self.heed_request() {
+                return Ok(Settled::Told);
+            }
             if self.is_waiting() {
                 return Ok(self.commit()?.map_or(Settled::Told, Settled::Commit));
             }
@@ -139,7 +143,10 @@ impl Driver {
     }
 
     /// Will stop the run where it is, so that it can go on from there.
-    pub(crate) fn pause(&mut self, event: Event) {
+    pub(crate) fn pause(&mut self, mut event: Event) {
+        if let Some(redactor) = &self.run.settings.redactor {
+            redactor.event(&mut event);
+        }
         if !self.stopping && !self.machine.state().totals.finished {
             self.pausing.get_or_insert_with(|| Box::new(event));
         }

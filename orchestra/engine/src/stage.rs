@@ -19,7 +19,7 @@ use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{InterviewError, ask_until_accepted};
-use crate::ledger::{OverBudget, Reservation, budget_of};
+use crate::ledger::{OverBudget, Reservation, budget_of, stricter};
 use crate::output::TextStream;
 use crate::redact::Redactor;
 use crate::requests::Request;
@@ -59,7 +59,8 @@ impl StageContext {
         notes: Option<Arc<[Value]>>,
     ) -> StageContext {
         let active = run.activate(&id);
-        if is_repeat {
+        // An attempt that goes on behind its notes does not store again what it stored before them.
+        if is_repeat && notes.is_none() {
             run.attempt_repeats(&id.name(&run.pipeline));
         }
         StageContext {
@@ -225,7 +226,8 @@ impl StageContext {
         self.run.request(Request::Look { id, done });
         let mut around = told.await.unwrap_or_else(|_| Surroundings::unknown());
         around.tools = self.run.tool_calls();
-        if around.fidelity == Fidelity::Full && self.run.take_resumed() {
+        // A stage that goes on behind its notes has its conversation in them.
+        if around.fidelity == Fidelity::Full && self.notes().is_empty() && self.run.take_resumed() {
             around.fidelity = Fidelity::SummaryHigh;
             around.degraded = true;
         }
@@ -278,10 +280,11 @@ impl StageContext {
         TextStream::of(&self.run, &self.id)
     }
 
-    /// What may be used of models: by the run, and by the stage's node on its own.
-    pub fn budgets(&self) -> (Budget, Budget) {
+    /// What bounds the calls of this stage: budgets of the run, of the stage's node, and of those around them, the least of
+    /// each kind.
+    pub fn budget(&self) -> Budget {
         let own = budget_of(|name| self.node().attribute(name));
-        (self.run.budget().0, own)
+        stricter(own, self.run.bounds())
     }
 
     /// Sets aside what a call of a model may use at most. Where other calls have set aside too much, it waits for them;
@@ -364,7 +367,7 @@ impl StageContext {
             self.run.emit(EventKind::ToolCallCompleted {
                 node: self.run.name(self.id.node),
                 branch: self.branch(),
-                tool: tool.to_owned(),
+                tool: self.run.redacted(tool).into_owned(),
                 error: error.map(|error| self.run.redacted(error).into_owned()),
                 duration,
             });

@@ -112,16 +112,25 @@ impl Models {
         providers.into_iter().filter_map(|name| key(name).err()).collect()
     }
 
-    /// The keys that are there, and the values of configured headers: what must not be shown anywhere.
+    /// The keys that are there, and the values of configured headers that are secrets by their names: what must not be shown
+    /// anywhere. Values of fewer than 12 bytes are none: they stand for keys that are not needed.
     pub fn secrets(&self) -> Vec<SecretString> {
         let providers = self.providers.values();
         let secrets = providers.flat_map(|provider| {
-            let key = provider.key().ok().flatten().cloned();
-            let headers = provider.settings.headers.values();
-            key.into_iter()
-                .chain(headers.map(|value| SecretString::from(value.as_str())))
+            let key = provider.key().ok().flatten();
+            let key = key.map(|key| key.expose_secret().to_owned());
+            let headers = provider.settings.headers.iter();
+            let headers = headers
+                .filter(|(name, _)| names_secret(name))
+                .flat_map(|(_, value)| {
+                    // A word such as `Bearer` says how, and what follows is the secret.
+                    let bare = value.rsplit(' ').next().unwrap_or_default();
+                    [value.clone(), bare.to_owned()]
+                });
+            key.into_iter().chain(headers)
         });
-        secrets.collect()
+        let long = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
+        long.map(SecretString::from).collect()
     }
 
     /// The most tokens that an answer may have; `None` where only the provider knows. A budget is reserved by it.
@@ -186,6 +195,17 @@ impl Wire {
             _ => Wire::ChatCompletions,
         }
     }
+}
+
+/// Shorter values are words that stand for a key where none is needed, and stand everywhere.
+const SHORTEST_SECRET: usize = 12;
+
+/// Whether the value of a header is a secret, by its name.
+fn names_secret(header: &str) -> bool {
+    let name = header.to_ascii_lowercase();
+    ["authorization", "cookie", "key", "token", "secret", "password"]
+        .iter()
+        .any(|ending| name.ends_with(ending))
 }
 
 /// A request with what the provider's configuration adds.

@@ -1,5 +1,6 @@
 //! Tools that are shell commands of a configuration.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use orchestra_engine::process::ShellCommand;
@@ -48,6 +49,7 @@ const LONGEST_VALUE: usize = 120 * 1024;
 pub struct CommandTool {
     spec: ToolSpec,
     repository: Option<String>,
+    directory: Option<PathBuf>,
     command: String,
     timeout: Duration,
     read_only: bool,
@@ -87,6 +89,7 @@ impl CommandTool {
                 parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
             },
             repository: None,
+            directory: None,
             command: command.into(),
             timeout: USUAL,
             read_only: false,
@@ -134,6 +137,12 @@ impl CommandTool {
         self
     }
 
+    /// Sets the folder in which the command runs, if not the working folder of the call.
+    pub fn directory(mut self, folder: impl Into<PathBuf>) -> CommandTool {
+        self.directory = Some(folder.into());
+        self
+    }
+
     /// Sets the time after which the command is ended: five minutes unless set.
     pub fn timeout(mut self, limit: Duration) -> CommandTool {
         self.timeout = limit;
@@ -164,6 +173,9 @@ impl Tool for CommandTool {
         Box::pin(async move {
             check(&self.spec.parameters, &arguments)?;
             let mut command = in_context(ShellCommand::new(&self.command), &context).timeout(self.timeout);
+            if let Some(folder) = &self.directory {
+                command = command.directory(folder);
+            }
             for (name, value) in &arguments {
                 let text = match value {
                     Value::Null => continue,

@@ -213,7 +213,7 @@ impl ArtifactStore {
         self.noted(self.put(id.into(), name.into(), data.into()))
     }
 
-    fn put(&self, id: String, name: String, data: Value) -> Result<ArtifactInfo, ArtifactError> {
+    fn put(&self, id: String, mut name: String, data: Value) -> Result<ArtifactInfo, ArtifactError> {
         let id = checked(id)?;
         if name.len() > MAX_NAME {
             return Err(ArtifactError::LongName {
@@ -229,6 +229,7 @@ impl ArtifactStore {
         let mut data = data;
         if let Some(redactor) = &self.shared.redactor {
             redactor.value(&mut data);
+            name = redactor.text(&name).into_owned();
         }
         let bytes = serde_json::to_vec(&data).map_err(|source| StoreError::Json {
             path: shared.folder.clone().unwrap_or_default(),
