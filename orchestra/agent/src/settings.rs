@@ -119,14 +119,12 @@ pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
         .as_ref()
         .is_some_and(|output| output.value == OutputFormat::Json)
     {
-        let usual = CliPointers::default();
         settings = settings.output(CliOutput::Json(CliPointers {
-            result: text(&backend.result_pointer).unwrap_or_else(|| usual.result.clone()),
+            result: text(&backend.result_pointer).unwrap_or(CliPointers::default().result),
             input_tokens: text(&backend.input_tokens_pointer),
             output_tokens: text(&backend.output_tokens_pointer),
             cost: text(&backend.cost_pointer),
             is_error: Some("/is_error".to_owned()),
-            ..usual
         }));
     }
     if let Some(timeout) = &backend.timeout {

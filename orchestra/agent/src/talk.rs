@@ -392,8 +392,7 @@ impl Talk<'_> {
             .agents
             .prices()
             .worst_case(&request.model, input_tokens, output_tokens);
-        let Some(cost_micros) = cost.or_else(|| budget.max_cost_micros.is_none().then_some(0))
-        else {
+        let Some(cost_micros) = cost.or_else(|| budget.max_cost_micros.is_none().then_some(0)) else {
             return Err(BackendError::terminal(format!(
                 "the run may cost only so much, and no price of the model `{model}` is known: give it under \
                  `prices` of the provider `{}` in the configuration",

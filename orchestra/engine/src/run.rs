@@ -522,7 +522,10 @@ impl Run {
 
     /// The budgets of the run, and of all around it: runs and the stages that started them.
     pub(crate) fn bounds(&self) -> Budget {
-        let own = self.long.get().map_or_else(Budget::default, |long| long.ledger.budget());
+        let own = self
+            .long
+            .get()
+            .map_or_else(Budget::default, |long| long.ledger.budget());
         match &self.origin.parent {
             None => own,
             Some(parent) => {
