@@ -413,3 +413,43 @@ async fn what_runs_within_a_run_use_counts_for_all_around_them() {
     );
     assert_eq!(backend.made.lock().unwrap().len(), 8);
 }
+
+/// Stores something, notes that it did, and hangs the first time.
+struct Stores;
+
+impl CodergenBackend for Stores {
+    async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        let stage = request.stage;
+        if stage.notes().is_empty() {
+            stage
+                .artifacts()
+                .unwrap()
+                .store("diff", "A change", "+ tea")
+                .unwrap();
+            stage.note("stored").await;
+            std::future::pending::<()>().await;
+        }
+        let kept = stage.artifacts().unwrap().retrieve("diff").unwrap();
+        Ok(kept.to_string().into())
+    }
+}
+
+#[tokio::test]
+async fn what_a_stage_stored_before_its_notes_is_there_when_it_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let flow = || pipeline("digraph { start -> work -> exit; work [prompt=x] }");
+    let engine = || {
+        let builder = Engine::builder().backend(Stores).runs_dir(place.path());
+        builder.durability(Durability::Process).build().unwrap()
+    };
+    let run = engine().start_loaded(flow(), ()).await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    let journal = folder.join("journal.jsonl");
+    until(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"stored\""))).await;
+    run.pause("lunch");
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
+    let run = engine().resume_loaded(&folder, flow(), ()).await.unwrap();
+    let result = run.wait().await.unwrap();
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(result.context.text("last_response"), "\"+ tea\"");
+}

@@ -131,3 +131,26 @@ async fn a_secret_is_in_no_event_file_text_or_result() {
         "{output}"
     );
 }
+
+#[tokio::test]
+async fn a_secret_in_the_reason_of_a_stop_is_told_to_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let engine = Engine::builder()
+        .backend(Leaky)
+        .interviewer(CallbackInterviewer::new(|_| std::future::pending()))
+        .secrets([SECRET])
+        .runs_dir(place.path())
+        .build()
+        .unwrap();
+    let text = "digraph { start -> write -> exit; write [prompt=x] }";
+    let run = engine.start_loaded(pipeline(text), ()).await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    run.pause(format!("the key {SECRET} is used up"));
+    let result = run.wait().await.unwrap();
+    let told = result.failure.unwrap().to_string();
+    assert!(told.contains("the key [redacted] is used up"), "{told}");
+    assert!(no_file_tells(&folder) > 2);
+}
