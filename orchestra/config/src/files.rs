@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orchestra_graph::{ChildReader, ReadFault};
+use orchestra_graph::{ChildReader, ReadFault, plain_path};
 use serde::{Deserialize, Serialize};
 
 use crate::tree::MAX_BYTES;
@@ -110,25 +110,12 @@ pub(crate) fn folder_of(file: &str) -> &str {
     }
 }
 
-/// A path below a folder, without `.` and needless `..`, so that one file has one path.
+/// A path below a folder, in the form that one file has.
 pub(crate) fn join(folder: &str, path: &str) -> String {
-    let whole = match (path.starts_with('/'), folder) {
-        (true, _) | (_, "") => path.to_owned(),
-        _ => format!("{folder}/{path}"),
-    };
-    let root = if whole.starts_with('/') { "/" } else { "" };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in whole.split('/') {
-        match (part, parts.last()) {
-            ("" | ".", _) => {}
-            ("..", Some(last)) if *last != ".." => {
-                parts.pop();
-            }
-            ("..", None) if !root.is_empty() => {}
-            _ => parts.push(part),
-        }
+    match (path.starts_with('/'), folder) {
+        (true, _) | (_, "") => plain_path(path),
+        _ => plain_path(&format!("{folder}/{path}")),
     }
-    format!("{root}{}", parts.join("/"))
 }
 
 #[cfg(test)]

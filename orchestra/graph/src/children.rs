@@ -351,19 +351,32 @@ impl<'o> Family<'o> {
     }
 }
 
-/// The path of a file that a parent names, without `.` and needless `..`, so that one file has one path.
+/// The path of a file that a parent names.
 fn joined(parent: &str, file: &str) -> String {
-    let rest = parent.trim_start_matches('/');
-    let root = &parent[..parent.len() - rest.len()];
-    let folder = rest.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let file = file.trim_start_matches('/');
+    match parent.rsplit_once('/') {
+        Some((folder, _)) => plain_path(&format!("{folder}/{file}")),
+        None => plain_path(file),
+    }
+}
+
+/// A path with `/` between its parts, without `.` and needless `..`, so that one file has one path.
+///
+/// ```
+/// use orchestra_graph::plain_path;
+/// assert_eq!(plain_path("flows/./parts/../lint.dot"), "flows/lint.dot");
+/// assert_eq!(plain_path("../lint.dot"), "../lint.dot");
+/// assert_eq!(plain_path("/../lint.dot"), "/lint.dot", "there is nothing above the root");
+/// ```
+pub fn plain_path(path: &str) -> String {
+    let root = if path.starts_with('/') { "/" } else { "" };
     let mut parts: Vec<&str> = Vec::new();
-    for part in folder.split('/').chain(file.split('/')) {
+    for part in path.split('/') {
         match (part, parts.last()) {
             ("" | ".", _) => {}
             ("..", Some(last)) if *last != ".." => {
                 parts.pop();
             }
-            // There is nothing above the root.
             ("..", None) if !root.is_empty() => {}
             _ => parts.push(part),
         }

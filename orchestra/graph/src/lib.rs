@@ -35,7 +35,7 @@ pub use attribute::{
 };
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
-pub use children::{ChildReader, LoadedChild, ReadFault, key_pairs};
+pub use children::{ChildReader, LoadedChild, ReadFault, key_pairs, plain_path};
 pub use choice::{Choice, choice_named, choices};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
 pub use explain::{Page, explain, rules};
