@@ -318,7 +318,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     let told = counting.told();
     assert_eq!(
         told[10..12],
-        ["open {\"of\":\"first\"}", "enter b#1/1 session 1 []"]
+        ["open {\"of\":\"first\"}", "enter b#1/1 session 1 over []"]
     );
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(folder.join("manifest.json")).unwrap()).unwrap();
