@@ -184,6 +184,32 @@ pub enum WorkspaceFault {
         /// What the holder wrote about itself.
         holder: String,
     },
+    /// A run goes on with other repositories than it began with.
+    #[error(
+        "run `{run}` was begun with the repositories `{then}`, and the workspace has `{now}`; give it the same ones"
+    )]
+    OtherRepositories {
+        /// The run.
+        run: String,
+        /// Those that it began with.
+        then: String,
+        /// Those that there are.
+        now: String,
+    },
+    /// Branches are to be merged into a line that has no trees.
+    #[error("line `{line}` has no trees to merge into; this is a fault of the program")]
+    LineNotReady {
+        /// The line.
+        line: String,
+    },
+    /// A folder for trees cannot be made.
+    #[error("`{}`: {source}; give the runs a folder that can be written", .path.display())]
+    Folder {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A text is no name of a commit.
     #[error("`{}` is no object name of git; 40 or 64 hexadecimal digits are", .text.escape_debug())]
     InvalidSha {
@@ -249,10 +275,12 @@ impl WorkspaceFault {
             WorkspaceFault::NoOpenMerge { .. } => "no_open_merge",
             WorkspaceFault::Locked { .. } => "repository_locked",
             WorkspaceFault::Busy { .. } => "repository_busy",
+            WorkspaceFault::OtherRepositories { .. } => "other_repositories",
+            WorkspaceFault::LineNotReady { .. } => "line_not_ready",
             WorkspaceFault::InvalidSha { .. } => "invalid_sha",
             WorkspaceFault::Git(error) => error.code(),
             WorkspaceFault::Command { .. } | WorkspaceFault::Unreadable { .. } => "git_failed",
-            WorkspaceFault::Io { .. } => "workspace_io",
+            WorkspaceFault::Folder { .. } | WorkspaceFault::Io { .. } => "workspace_io",
         }
     }
 

@@ -14,21 +14,32 @@
 //!
 //! Everything here blocks; an asynchronous caller runs it on a thread for that.
 
+mod ask;
 mod entry;
 mod fault;
 mod files;
 mod git;
 mod hunk;
+mod join;
+mod lab;
+mod lines;
 mod lock;
+mod merge;
 mod message;
 mod open;
 mod repository;
+mod session;
+mod snapshot;
+mod standing;
 mod tree;
 mod watch;
+mod workspace;
 
 pub use fault::WorkspaceFault;
 pub use git::{Git, GitCommand, GitError, GitOutput, SystemGit};
 pub use hunk::Hunk;
+pub use merge::{Blobs, Conflict, Favour, Open, Plan, Side, plan, resolve};
 pub use message::Message;
 pub use repository::{Repository, Sha};
 pub use tree::{Ensured, Finish, Kept, Tree, TreeState};
+pub use workspace::{BRANCH_PREFIX, GitWorkspace, GitWorkspaceBuilder};

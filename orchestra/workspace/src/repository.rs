@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fault::WorkspaceFault;
 use crate::git::{Git, GitCommand, GitOutput};
 use crate::lock::{RepositoryLock, ref_locks};
@@ -20,7 +22,8 @@ use crate::tree::Tree;
 /// assert_eq!(sha.short(), "89e6c98d9288");
 /// assert!("HEAD".parse::<Sha>().is_err());
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Sha(String);
 
 impl Sha {
@@ -32,6 +35,20 @@ impl Sha {
     /// Its first 12 digits.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
+    }
+}
+
+impl TryFrom<String> for Sha {
+    type Error = WorkspaceFault;
+
+    fn try_from(text: String) -> Result<Sha, WorkspaceFault> {
+        text.parse()
+    }
+}
+
+impl From<Sha> for String {
+    fn from(sha: Sha) -> String {
+        sha.0
     }
 }
 

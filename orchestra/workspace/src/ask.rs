@@ -1,0 +1,118 @@
+//! A merge that a person finishes.
+
+use orchestra_engine::{Answer, AnsweredBy, Outcome, Question, QuestionOption, Reply, WorkspaceStage};
+
+use crate::join::Report;
+use crate::merge::Favour;
+use crate::session::{Session, blocking};
+
+/// How many conflicting files a question names.
+const NAMED: usize = 20;
+
+impl Session {
+    /// Asks how an open merge is to be finished, until it is.
+    pub(crate) async fn ask(
+        &self,
+        stage: &WorkspaceStage,
+        mut report: Report,
+    ) -> Result<Report, Box<Outcome>> {
+        let context = stage.stage();
+        let cancelled = context.cancellation();
+        let mut left = report.open_files.clone();
+        let mut again = false;
+        loop {
+            let question = self.question(stage, &left, again);
+            let answer = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => return Err(Box::new(Outcome::fail("cancelled"))),
+                answer = context.ask(question) => answer.map_err(|error| Box::new(error.outcome()))?,
+            };
+            let (lines, names) = (self.lines().clone(), Session::names(stage));
+            let name = stage.line().to_owned();
+            let done = match chosen(&answer) {
+                "d" => {
+                    let message = names.message("merge, finished by a person");
+                    blocking(move || lines.commit(&lines.line(&name), &message)).await
+                }
+                "o" | "t" => {
+                    let favour = match chosen(&answer) {
+                        "o" => Favour::Ours,
+                        _ => Favour::Theirs,
+                    };
+                    let done = blocking(move || lines.favour(&lines.line(&name), favour, &names));
+                    done.await.map(|()| Vec::new())
+                }
+                "r" => {
+                    let refused = report.refused();
+                    let given_up = self.give_up(stage).await;
+                    return Err(Box::new(
+                        given_up.map_or_else(|error| error.outcome(), |()| refused),
+                    ));
+                }
+                // Silence merges nothing: somebody has to decide.
+                _ => {
+                    let waits =
+                        orchestra_engine::InterviewError::unavailable("the question was not answered");
+                    return Err(Box::new(waits.outcome()));
+                }
+            };
+            left = done.map_err(|error| Box::new(error.outcome()))?;
+            if left.is_empty() {
+                return Ok(report.finished());
+            }
+            // A program that answers would answer the same again.
+            if answer.by != AnsweredBy::Person {
+                report.open_files = left;
+                return Ok(report);
+            }
+            again = true;
+        }
+    }
+
+    fn question(&self, stage: &WorkspaceStage, left: &[String], again: bool) -> Question {
+        let lines = self.lines();
+        let folder = lines.root(&lines.line(stage.line()));
+        let mut text = match again {
+            true => "Conflict markers are still left in".to_owned(),
+            false => format!("Branches conflict before `{}` in", stage.stage().node().id()),
+        };
+        for file in left.iter().take(NAMED) {
+            text.push_str(&format!("\n  {file}"));
+        }
+        if left.len() > NAMED {
+            text.push_str(&format!("\n  and {} more", left.len() - NAMED));
+        }
+        text.push_str(&format!(
+            "\nThe files are in {}, with the conflicts marked. How is the merge to be finished?",
+            folder.display()
+        ));
+        let option = |key: &str, label: &str| QuestionOption::new(key, label);
+        Question::select(
+            text,
+            [
+                option("D", "Done: I have edited the files, and no marker is left"),
+                option(
+                    "O",
+                    "Ours: in conflicts, keep what the run had and what was merged first",
+                ),
+                option("T", "Theirs: in conflicts, take what the later branch has"),
+                option("R", "Refuse: merge nothing"),
+            ],
+        )
+    }
+}
+
+/// The key that was chosen.
+fn chosen(answer: &Answer) -> &'static str {
+    let Reply::Chosen(texts) = &answer.reply else {
+        return "";
+    };
+    let first = texts
+        .first()
+        .map(|text| text.trim().to_lowercase())
+        .unwrap_or_default();
+    ["d", "o", "t", "r"]
+        .into_iter()
+        .find(|key| first.starts_with(key))
+        .unwrap_or_default()
+}

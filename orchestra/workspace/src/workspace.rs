@@ -1,0 +1,324 @@
+//! The workspace of an engine: the repositories, and where the trees of runs are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orchestra_engine::{Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession};
+use serde_json::Value;
+
+use crate::fault::WorkspaceFault;
+use crate::git::{Git, SystemGit};
+use crate::lines::{Lines, Slot};
+use crate::repository::Repository;
+use crate::session::{Session, error_of};
+use crate::snapshot::{Kept, KeptRepository};
+
+/// What branches of runs begin with, where nothing else is said.
+pub const BRANCH_PREFIX: &str = "orchestra/";
+
+/// The git repositories in which the stages of runs work: each run on branches of its own, in trees of its own, beside
+/// whatever the user has checked out.
+///
+/// ```
+/// use orchestra_engine::Engine;
+/// use orchestra_workspace::GitWorkspace;
+/// # use orchestra_graph::{LoadOptions, Source, load};
+/// # use orchestra_workspace::{Git, GitCommand, SystemGit};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let backend = place.path().join("backend");
+/// # std::fs::create_dir(&backend)?;
+/// # let git = SystemGit::find()?;
+/// # git.run(&GitCommand::new(&backend).args(["init", "-q"]))?;
+/// # let words = ["-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty", "-m", "start"];
+/// # git.run(&GitCommand::new(&backend).args(words))?;
+/// let workspace = GitWorkspace::builder(place.path().join(".orchestra/worktrees"))
+///     .repository("backend", &backend)
+///     .build()?;
+/// let engine = Engine::builder().workspace(workspace).build()?;
+/// let text = r#"digraph note { start -> write -> exit; write [shape=parallelogram, tool_command="echo hi > note.txt"] }"#;
+/// # let pipeline = load(Source::new("note.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+/// let run = engine.start_loaded(pipeline, ()).run_id("first").await?;
+/// assert!(run.wait().await?.is_success());
+///
+/// // The user's own files are as they were; the work is on a branch of the run.
+/// assert!(!backend.join("note.txt").exists());
+/// let told = git.run(&GitCommand::new(&backend).args(["show", "orchestra/note/first:note.txt"]))?;
+/// assert_eq!(told.stdout, b"hi\n");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct GitWorkspace {
+    git: Arc<dyn Git>,
+    worktrees: PathBuf,
+    repositories: BTreeMap<String, Named>,
+}
+
+/// A repository as it is named.
+#[derive(Clone)]
+struct Named {
+    path: PathBuf,
+    prefix: String,
+}
+
+/// Makes a [`GitWorkspace`].
+///
+/// ```
+/// use orchestra_workspace::GitWorkspace;
+/// let workspace = GitWorkspace::builder(".orchestra/worktrees")
+///     .repository("backend", "../backend")
+///     .branch_prefix("backend", "flow/")
+///     .build()?;
+/// assert_eq!(workspace.names().collect::<Vec<_>>(), ["backend"]);
+/// # Ok::<(), orchestra_workspace::WorkspaceFault>(())
+/// ```
+pub struct GitWorkspaceBuilder {
+    git: Option<Arc<dyn Git>>,
+    worktrees: PathBuf,
+    repositories: BTreeMap<String, Named>,
+}
+
+impl GitWorkspace {
+    /// Begins a workspace; the folder is where the trees of runs will be, such as `.orchestra/worktrees`.
+    pub fn builder(worktrees: impl Into<PathBuf>) -> GitWorkspaceBuilder {
+        GitWorkspaceBuilder {
+            git: None,
+            worktrees: worktrees.into(),
+            repositories: BTreeMap::new(),
+        }
+    }
+
+    /// The names of the repositories, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.repositories.keys().map(String::as_str)
+    }
+
+    /// The folder of the trees of runs.
+    pub fn worktrees(&self) -> &Path {
+        &self.worktrees
+    }
+
+    /// The repositories, each with what the branches of runs begin with there.
+    ///
+    /// # Errors
+    /// One of them is not there, or is one that no run can work in.
+    pub fn repositories(&self) -> Result<Vec<(Repository, String)>, WorkspaceFault> {
+        let named = self.repositories.iter();
+        let opened = named.map(|(name, named)| {
+            let repository = Repository::open(self.git.clone(), name, &named.path)?;
+            Ok((repository, named.prefix.clone()))
+        });
+        let opened: Vec<(Repository, String)> = opened.collect::<Result<_, WorkspaceFault>>()?;
+        let all: Vec<Repository> = opened.iter().map(|(repository, _)| repository.clone()).collect();
+        Repository::check_distinct(&all)?;
+        Ok(opened)
+    }
+
+    /// Opens the repositories for a run: one that begins, goes on, or goes on from another one.
+    fn open_run(
+        &self,
+        run: &str,
+        pipeline: &str,
+        kept: Option<Kept>,
+    ) -> Result<(Kept, Lines), WorkspaceFault> {
+        let opened = self.repositories()?;
+        if let Some(kept) = &kept {
+            let now: Vec<&str> = self.names().collect();
+            let then: Vec<&str> = kept.repositories.keys().map(String::as_str).collect();
+            if now != then {
+                return Err(WorkspaceFault::OtherRepositories {
+                    run: kept.run.clone(),
+                    then: then.join("`, `"),
+                    now: now.join("`, `"),
+                });
+            }
+        }
+        let goes_on = kept.as_ref().is_some_and(|kept| kept.run == run);
+        let worktrees = match &kept {
+            Some(kept) if goes_on => kept.worktrees.clone(),
+            _ => std::path::absolute(&self.worktrees).unwrap_or_else(|_| self.worktrees.clone()),
+        };
+        let mut slots = Vec::with_capacity(opened.len());
+        for (repository, prefix) in opened {
+            let before = kept
+                .as_ref()
+                .and_then(|kept| kept.repositories.get(repository.name()));
+            let base = match before {
+                Some(before) if !repository.has_commit(&before.base)? => {
+                    return Err(repository.missing(&before.base));
+                }
+                Some(before) => before.base.clone(),
+                None => repository.head()?,
+            };
+            repository.check_writable()?;
+            slots.push(Slot {
+                name: repository.name().to_owned(),
+                branch: match before {
+                    Some(before) if goes_on => before.branch.clone(),
+                    _ => format!("{prefix}{}/", plain(pipeline)),
+                },
+                repository,
+                base,
+            });
+        }
+        if !goes_on {
+            let id = free_id(run, &slots)?;
+            slots.iter_mut().for_each(|slot| slot.branch.push_str(&id));
+        }
+        let kept = Kept {
+            run: run.to_owned(),
+            worktrees: worktrees.clone(),
+            repositories: slots
+                .iter()
+                .map(|slot| {
+                    let kept = KeptRepository {
+                        path: slot.repository.top().to_owned(),
+                        base: slot.base.clone(),
+                        branch: slot.branch.clone(),
+                    };
+                    (slot.name.clone(), kept)
+                })
+                .collect(),
+        };
+        Ok((kept, Lines::new(worktrees.join(run), slots)))
+    }
+}
+
+impl Workspace for GitWorkspace {
+    fn open<'w>(
+        &'w self,
+        run: WorkspaceRun<'w>,
+    ) -> WorkspaceFuture<'w, Result<(Value, Arc<dyn WorkspaceSession>), WorkspaceError>> {
+        Box::pin(async move {
+            let kept = match run.kept {
+                Some(kept) => Some(serde_json::from_value(kept.clone()).map_err(|error| {
+                    WorkspaceError::new(
+                        "workspace_unreadable",
+                        format!(
+                            "what run `{}` kept of its workspace cannot be read: {error}",
+                            run.run
+                        ),
+                    )
+                })?),
+                None => None,
+            };
+            let (workspace, id) = (self.clone(), run.run.to_string());
+            let name = run.pipeline.name.to_string();
+            let opened = tokio::task::spawn_blocking(move || workspace.open_run(&id, &name, kept)).await;
+            let (kept, lines) = match opened {
+                Ok(opened) => opened.map_err(|fault| error_of(&fault))?,
+                Err(error) => return Err(WorkspaceError::new("workspace_io", error.to_string())),
+            };
+            let kept = serde_json::to_value(kept)
+                .map_err(|error| WorkspaceError::new("workspace_unreadable", error.to_string()))?;
+            let session: Arc<dyn WorkspaceSession> = Arc::new(Session::new(lines));
+            Ok((kept, session))
+        })
+    }
+}
+
+impl GitWorkspaceBuilder {
+    /// A repository by its name: the folder of a work tree of it, or one below that.
+    #[must_use]
+    pub fn repository(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> GitWorkspaceBuilder {
+        let named = Named {
+            path: path.into(),
+            prefix: BRANCH_PREFIX.to_owned(),
+        };
+        self.repositories.insert(name.into(), named);
+        self
+    }
+
+    /// What the branches of runs begin with in a repository that was named before; at first [`BRANCH_PREFIX`].
+    #[must_use]
+    pub fn branch_prefix(mut self, repository: &str, prefix: impl Into<String>) -> GitWorkspaceBuilder {
+        if let Some(named) = self.repositories.get_mut(repository) {
+            named.prefix = prefix.into();
+        }
+        self
+    }
+
+    /// Another way to run git, for tests.
+    #[must_use]
+    pub fn git(mut self, git: Arc<dyn Git>) -> GitWorkspaceBuilder {
+        self.git = Some(git);
+        self
+    }
+
+    /// The workspace. The repositories are looked at when a run begins.
+    ///
+    /// # Errors
+    /// There is no `git` program, or it is too old.
+    pub fn build(self) -> Result<GitWorkspace, WorkspaceFault> {
+        let git = match self.git {
+            Some(git) => git,
+            None => Arc::new(SystemGit::find()?),
+        };
+        Ok(GitWorkspace {
+            git,
+            worktrees: self.worktrees,
+            repositories: self.repositories,
+        })
+    }
+}
+
+impl fmt::Debug for GitWorkspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitWorkspace")
+            .field("worktrees", &self.worktrees)
+            .field("repositories", &self.repositories.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GitWorkspaceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitWorkspaceBuilder")
+            .field("worktrees", &self.worktrees)
+            .field("repositories", &self.repositories.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A name for the branches of a run that none has yet.
+fn free_id(run: &str, slots: &[Slot]) -> Result<String, WorkspaceFault> {
+    let whole = plain(run);
+    // A generated name ends with six digits that hardly any other run has.
+    let short = match run.rsplit('-').next() {
+        Some(last) if run.len() == 22 && last.len() == 6 => last.to_owned(),
+        _ => whole.clone(),
+    };
+    let numbered = (2_u32..).map(|number| format!("{whole}-{number}"));
+    for id in [short, whole.clone()].into_iter().chain(numbered) {
+        let mut taken = false;
+        for slot in slots {
+            taken |= slot.repository.branch_exists(&format!("{}{id}", slot.branch))?;
+        }
+        if !taken {
+            return Ok(id);
+        }
+    }
+    Ok(whole)
+}
+
+/// A name as a part of the name of a branch.
+fn plain(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '-'
+            }
+        })
+        .take(80)
+        .collect();
+    match plain.trim_matches('-') {
+        "" => "pipeline".to_owned(),
+        plain => plain.to_owned(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Two repositories of a user, and runs in them.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use orchestra_engine::{Durability, Engine, EngineBuilder, RunResult, RunStatus};
+use orchestra_graph::{LoadOptions, Pipeline, Source, load};
+use orchestra_workspace::GitWorkspace;
+
+/// A file in which changes of single lines do not touch each other.
+pub const LIST: &str = "one\n-\n-\n-\ntwo\n-\n-\n-\nthree\n";
+
+/// The repositories.
+pub const NAMES: [&str; 2] = ["backend", "frontend"];
+
+/// Two repositories with a commit each, and a folder for runs.
+pub struct Pair {
+    pub place: tempfile::TempDir,
+}
+
+/// All that a run must not change of a user's repository.
+#[derive(Debug, PartialEq)]
+pub struct Users {
+    head: String,
+    branch: Vec<u8>,
+    index: Vec<u8>,
+    branches: String,
+    status: String,
+    files: String,
+}
+
+impl Pair {
+    pub fn new() -> Pair {
+        let pair = Pair {
+            place: tempfile::tempdir().unwrap(),
+        };
+        for name in NAMES {
+            let folder = pair.repository(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            pair.git(name, &["init", "-q", "-b", "main"]);
+            std::fs::write(folder.join("list.txt"), LIST).unwrap();
+            std::fs::write(folder.join("name.txt"), name).unwrap();
+            pair.git(name, &["add", "-A"]);
+            pair.git(name, &["commit", "-q", "-m", "start"]);
+        }
+        pair
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.place.path().canonicalize().unwrap()
+    }
+
+    pub fn repository(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// What git says, in a repository of the user.
+    pub fn git(&self, name: &str, words: &[&str]) -> String {
+        git(&self.repository(name), words)
+    }
+
+    pub fn workspace(&self) -> GitWorkspace {
+        let mut builder = GitWorkspace::builder(self.folder().join(".orchestra/worktrees"));
+        for name in NAMES {
+            builder = builder.repository(name, self.repository(name));
+        }
+        builder.build().unwrap()
+    }
+
+    pub fn engine(&self) -> EngineBuilder {
+        Engine::builder()
+            .workspace(self.workspace())
+            .durability(Durability::Process)
+            .runs_dir(self.folder().join(".orchestra/runs"))
+    }
+
+    pub async fn run(&self, text: &str) -> RunResult {
+        let engine = self.engine().build().unwrap();
+        let run = engine
+            .start_loaded(pipeline(text), ())
+            .run_id("first")
+            .await
+            .unwrap();
+        run.wait().await.unwrap()
+    }
+
+    /// The lines of a file on a branch.
+    pub fn on(&self, name: &str, branch: &str, file: &str) -> String {
+        self.git(name, &["show", &format!("{branch}:{file}")])
+    }
+
+    /// The first lines of the commits of a branch since the start, the latest first; merges in full order.
+    pub fn log(&self, name: &str, branch: &str) -> Vec<String> {
+        let range = format!("main..{branch}");
+        let told = self.git(
+            name,
+            &["log", "--topo-order", "--first-parent", "--format=%s", &range],
+        );
+        told.lines().map(str::to_owned).collect()
+    }
+
+    pub fn branches(&self, name: &str) -> Vec<String> {
+        let told = self.git(
+            name,
+            &[
+                "for-each-ref",
+                "--format=%(refname:short)",
+                "refs/heads/orchestra",
+            ],
+        );
+        told.lines().map(str::to_owned).collect()
+    }
+
+    /// The trees that git knows of, beside the user's own.
+    pub fn trees(&self, name: &str) -> usize {
+        let told = self.git(name, &["worktree", "list", "--porcelain"]);
+        told.lines().filter(|line| line.starts_with("worktree ")).count() - 1
+    }
+
+    pub fn users(&self) -> Vec<Users> {
+        let of = |name: &str| {
+            let folder = self.repository(name);
+            Users {
+                head: self.git(name, &["rev-parse", "HEAD"]),
+                branch: std::fs::read(folder.join(".git/HEAD")).unwrap(),
+                index: std::fs::read(folder.join(".git/index")).unwrap(),
+                branches: self
+                    .git(name, &["for-each-ref", "refs/heads", "refs/tags"])
+                    .lines()
+                    .filter(|line| !line.contains("refs/heads/orchestra/"))
+                    .collect(),
+                status: self.git(name, &["--no-optional-locks", "status", "--porcelain"]),
+                files: files(&folder),
+            }
+        };
+        NAMES.map(of).into()
+    }
+
+    /// The commits whose work no ref leads to: neither they nor another one with the same files. Merges that follow from
+    /// commits alone can be made again, so they are no work.
+    pub fn lost(&self, name: &str) -> Vec<String> {
+        let told = self.git(name, &["fsck", "--unreachable", "--no-reflogs", "--no-progress"]);
+        let named = self.git(name, &["log", "--all", "--format=%T"]);
+        let commits = told
+            .lines()
+            .filter_map(|line| line.strip_prefix("unreachable commit "));
+        let lost = commits.filter(|commit| {
+            let about = self.git(name, &["show", "-s", "--format=%T %s", commit]);
+            let (tree, summary) = about.trim().split_once(' ').unwrap();
+            let follows = summary.contains(": merge `") || summary.starts_with("orchestra: ");
+            !follows && !named.lines().any(|known| known == tree)
+        });
+        lost.map(str::to_owned).collect()
+    }
+}
+
+/// The files of a work tree with what they hold.
+fn files(folder: &Path) -> String {
+    let mut told = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.path().is_file() {
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            told.insert(entry.file_name(), text);
+        }
+    }
+    format!("{told:?}")
+}
+
+/// Git without what is configured on this machine.
+pub fn git(folder: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=user", "-c", "user.email=user@localhost"])
+        .arg("-C")
+        .arg(folder)
+        .args(words)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env_remove("GIT_DIR")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "git {words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub fn pipeline(text: &str) -> Pipeline {
+    let loaded = load(Source::new("t.dot", text), &LoadOptions::default());
+    loaded.pipeline().unwrap_or_else(|| {
+        let faults: Vec<String> = loaded
+            .report
+            .errors()
+            .map(|fault| fault.message.clone())
+            .collect();
+        panic!("{faults:#?}\n{text}")
+    })
+}
+
+pub fn succeeded(result: &RunResult) {
+    assert_eq!(result.status, RunStatus::Success, "{:?}", result.failure);
+}
