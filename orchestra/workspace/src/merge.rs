@@ -11,6 +11,9 @@ use crate::message::Message;
 use crate::open;
 use crate::repository::{Repository, Sha};
 
+/// The message of commits that are only merged into, never named.
+const STEP: &str = "orchestra: step of a merge\n";
+
 /// A branch that is to be merged.
 ///
 /// ```
@@ -183,12 +186,16 @@ pub fn resolve(
     };
     let lab = Lab::new(repository, clean)?;
     let mut top = clean.clone();
-    for tip in parents {
-        let merged = lab.merge(&top, tip, 0)?;
-        let tree = decide(&lab, &merged, favour)?;
-        top = repository.write_commit(&tree, &[top, tip.clone()], "orchestra: step of a merge\n")?;
+    let mut tree = repository.tree_of(clean)?;
+    for (number, tip) in parents.enumerate() {
+        if number > 0 {
+            let last = note.parents.get(number).cloned();
+            let parents: Vec<Sha> = [top].into_iter().chain(last).collect();
+            top = repository.write_commit(&tree, &parents, STEP)?;
+        }
+        tree = decide(&lab, &lab.merge(&top, tip, 0)?, favour)?;
     }
-    repository.write_commit(&repository.tree_of(&top)?, &note.parents, &message.to_text())
+    repository.write_commit(&tree, &note.parents, &message.to_text())
 }
 
 /// The tree of a merge with one side of each conflict.
@@ -242,18 +249,26 @@ fn pile(
     let mut before = lab.files(clean)?;
     let mut found: Vec<Found> = Vec::new();
     let mut below: Vec<&Side> = merged.to_vec();
+    let mut tree = None;
     for (number, side) in open.iter().enumerate() {
+        // Each step but the first is merged into a commit with all before it, which no ref ever names.
+        if let Some(tree) = &tree {
+            let last = below.last().map(|side| side.sha.clone());
+            let parents: Vec<Sha> = [top].into_iter().chain(last).collect();
+            top = repository.write_commit(tree, &parents, STEP)?;
+        }
         let step = Step {
             lab,
             side,
             number,
             below: &below,
         };
-        let tree = step.take(&top, &before, &mut found)?;
-        before = lab.files(&tree)?;
-        top = repository.write_commit(&tree, &[top, side.sha.clone()], "orchestra: step of a merge\n")?;
+        let made = step.take(&top, &before, &mut found)?;
+        before = lab.files(&made)?;
+        tree = Some(made);
         below.push(side);
     }
+    let tree = tree.map_or_else(|| repository.tree_of(clean), Ok)?;
     let mut touched = Vec::new();
     for side in &below {
         touched.push((side.name.clone(), changed_paths(repository, onto, &side.sha)?));
@@ -280,8 +295,7 @@ fn pile(
         .into_iter()
         .chain(open.iter().map(|side| side.sha.clone()))
         .collect();
-    let commit =
-        repository.write_commit(&repository.tree_of(&top)?, &parents, &open::text(&sides, &paths))?;
+    let commit = repository.write_commit(&tree, &parents, &open::text(&sides, &paths))?;
     Ok(Open {
         commit,
         sides,

@@ -1,0 +1,573 @@
+//! Joins: what merges cleanly, what conflicts and how it is told, and how an open merge is ended.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Yard, message, read, run, shown, try_run, write};
+use orchestra_workspace::{Favour, Finish, Message, Plan, Repository, Sha, Side, Tree, plan, resolve};
+
+/// Commits what an edit makes of the base on a branch, and gives the side.
+fn side(yard: &Yard, repository: &Repository, base: &Sha, name: &str, edit: impl FnOnce(&Path)) -> Side {
+    let tree = yard.tree(repository, name);
+    tree.ensure(base, base).unwrap();
+    edit(&tree.root());
+    let sha = tree
+        .commit(&message(name))
+        .unwrap()
+        .unwrap_or_else(|| base.clone());
+    tree.remove().unwrap();
+    Side {
+        name: name.into(),
+        sha,
+    }
+}
+
+fn joined(repository: &Repository, onto: &Sha, sides: &[Side]) -> Plan {
+    plan(repository, onto, sides, &|names| {
+        message(&format!("join: {}", names.join(", ")))
+    })
+    .unwrap()
+}
+
+fn parents(yard: &Yard, sha: &Sha) -> Vec<String> {
+    yard.git(&["log", "-1", "--format=%P", sha.as_str()])
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+struct Place {
+    yard: Yard,
+    repository: Repository,
+    tree: Tree,
+    base: Sha,
+}
+
+fn place(lines: &str) -> Place {
+    let yard = Yard::bare_start(&[]);
+    yard.write("a.txt", lines);
+    yard.write("b.txt", "b\n");
+    yard.commit_all("start");
+    let (repository, tree, base) = yard.ready();
+    Place {
+        yard,
+        repository,
+        tree,
+        base,
+    }
+}
+
+impl Place {
+    fn side(&self, name: &str, edit: impl FnOnce(&Path)) -> Side {
+        side(&self.yard, &self.repository, &self.base, name, edit)
+    }
+
+    fn plan(&self, sides: &[Side]) -> Plan {
+        let before = self.yard.untouched();
+        let plan = joined(&self.repository, &self.base, sides);
+        assert_eq!(
+            plan,
+            joined(&self.repository, &self.base, sides),
+            "the same input gives the same commits"
+        );
+        assert_eq!(self.yard.untouched(), before);
+        assert!(!self.repository.common().join("orchestra.tmp").exists());
+        plan
+    }
+}
+
+const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+
+#[test]
+fn branches_that_fit_become_one_merge_commit_each() {
+    let place = place(LINES);
+    let sides = [
+        place.side("left", |root| write(root, "a.txt", &LINES.replace('1', "left"))),
+        place.side("idle", |_| {}),
+        place.side("right", |root| write(root, "a.txt", &LINES.replace('9', "right"))),
+    ];
+    let plan = place.plan(&sides);
+    assert_eq!(plan.merged, ["left", "idle", "right"]);
+    assert_eq!(plan.open, None);
+    assert_eq!(
+        shown(&place.repository, &plan.clean, "a.txt"),
+        LINES.replace('1', "left").replace('9', "right")
+    );
+    let [first, right] = parents(&place.yard, &plan.clean).try_into().unwrap();
+    assert_eq!(right, sides[2].sha.as_str());
+    assert_eq!(
+        parents(&place.yard, &first.parse().unwrap()),
+        [place.base.as_str(), sides[0].sha.as_str()]
+    );
+    assert_eq!(
+        place.yard.git(&["log", "-1", "--format=%s", plan.clean.as_str()]),
+        "join: right\n"
+    );
+    place.tree.advance(&place.base, &plan.clean).unwrap();
+    assert!(read(&place.tree.root(), "a.txt").starts_with("left\n"));
+}
+
+#[test]
+fn nothing_to_merge_makes_no_commit() {
+    let place = place(LINES);
+    let plan = place.plan(&[place.side("idle", |_| {})]);
+    assert_eq!(
+        (plan.clean, plan.merged),
+        (place.base.clone(), vec!["idle".to_owned()])
+    );
+}
+
+#[test]
+fn one_line_of_three_sides_is_one_open_merge_with_nested_markers() {
+    let place = place(LINES);
+    let sides = ["one", "two", "three"]
+        .map(|name| place.side(name, |root| write(root, "a.txt", &LINES.replace('5', name))));
+    let plan = place.plan(&sides);
+    assert_eq!(plan.merged, ["one"]);
+    let open = plan.open.unwrap();
+    assert_eq!(open.sides, ["two", "three"]);
+    let expected: Vec<String> = [&plan.clean, &sides[1].sha, &sides[2].sha]
+        .map(ToString::to_string)
+        .into();
+    assert_eq!(parents(&place.yard, &open.commit), expected);
+    let text = shown(&place.repository, &open.commit, "a.txt");
+    for word in [
+        "one",
+        "two",
+        "three",
+        "<<<<<<< one\n",
+        ">>>>>>> two\n",
+        "<<<<<<<<< one+two\n",
+        ">>>>>>>>> three\n",
+    ] {
+        assert!(text.contains(word), "{word:?} is not in\n{text}");
+    }
+    let told: Vec<_> = open
+        .files
+        .iter()
+        .map(|file| (file.kind.as_str(), file.sides.join("+")))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("content", "one+two".to_owned()),
+            ("content", "one+two+three".to_owned())
+        ]
+    );
+    let inner = &open.files[0].hunks[0];
+    assert_eq!(
+        (inner.ours.as_str(), inner.base.as_str(), inner.theirs.as_str()),
+        ("one\n", "5\n", "two\n")
+    );
+    assert_eq!(open.files[1].hunks[0].theirs, "three\n");
+    let lines: Vec<&str> = text.lines().collect();
+    for file in &open.files {
+        assert!(lines[file.hunks[0].line as usize - 1].starts_with("<<<<<<<"));
+    }
+}
+
+#[test]
+fn a_side_that_changes_what_stands_between_markers_is_never_dropped() {
+    // The third side changes a line that the first two only moved into their hunks.
+    let place = place("a\nb\nc\nd\ne\nf\ng\nh\n");
+    let sides = [
+        place.side("one", |root| {
+            write(root, "a.txt", "a\nB1\nC1\nD1\nE1\nF1\nG1\nh\n")
+        }),
+        place.side("two", |root| {
+            write(root, "a.txt", "a\nB2\nC2\nD2\nE2\nF2\nG2\nh\n")
+        }),
+        place.side("three", |root| {
+            write(root, "a.txt", "a\nb\nc\nd\nthird\nf\ng\nh\n")
+        }),
+    ];
+    let open = place.plan(&sides).open.unwrap();
+    assert_eq!(open.sides, ["two", "three"]);
+    let text = shown(&place.repository, &open.commit, "a.txt");
+    let third = open
+        .files
+        .iter()
+        .find(|file| file.sides.last().unwrap() == "three")
+        .unwrap();
+    assert!(third.hunks[0].theirs.contains("third"), "{text}");
+    let first = open
+        .files
+        .iter()
+        .find(|file| file.sides.last().unwrap() == "two")
+        .unwrap();
+    assert_eq!(
+        (first.hunks[0].base.as_str(), first.hunks.len()),
+        ("b\nc\nd\ne\nf\ng\n", 1),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_side_that_renames_a_file_with_markers_loses_none() {
+    let place = place(LINES);
+    let sides = [
+        place.side("one", |root| write(root, "a.txt", &LINES.replace('5', "one"))),
+        place.side("two", |root| write(root, "a.txt", &LINES.replace('5', "two"))),
+        place.side("three", |root| {
+            fs::rename(root.join("a.txt"), root.join("moved.txt")).unwrap()
+        }),
+    ];
+    let plan = place.plan(&sides);
+    let open = plan.open.unwrap();
+    assert_eq!(
+        (plan.merged.join(" "), open.sides.join(" ")),
+        ("one three".into(), "two".into())
+    );
+    assert!(open.files[0].hunks[0].theirs.contains("two"), "{:?}", open.files);
+}
+
+#[test]
+fn every_kind_of_conflict_is_told() {
+    let place = place(LINES);
+    write(&place.tree.root(), "c.txt", "c\n");
+    let edit = |word: &'static str| {
+        move |root: &Path| {
+            write(root, "new.txt", word);
+            fs::write(root.join("image.bin"), [0, word.as_bytes()[0], 0, 1]).unwrap();
+            let to = root.join(format!("{word}.txt"));
+            fs::rename(root.join("b.txt"), to).unwrap();
+        }
+    };
+    let left = place.side("left", |root| {
+        edit("left")(root);
+        fs::remove_file(root.join("a.txt")).unwrap();
+    });
+    let right = place.side("right", |root| {
+        edit("right")(root);
+        write(root, "a.txt", &LINES.replace('5', "right"));
+    });
+    let open = place.plan(&[left, right]).open.unwrap();
+    let kind = |path: &str| {
+        let file = open.files.iter().find(|file| file.path == path);
+        file.map_or("none", |file| file.kind.as_str())
+    };
+    assert_eq!(kind("a.txt"), "modify/delete");
+    assert_eq!(kind("new.txt"), "add/add");
+    assert_eq!(kind("image.bin"), "binary");
+    assert_eq!(kind("b.txt"), "rename/rename");
+    let deleted = open.files.iter().find(|file| file.path == "a.txt").unwrap();
+    assert!(deleted.blobs.base.is_some() && deleted.blobs.ours.is_none() && deleted.blobs.theirs.is_some());
+    assert_eq!(deleted.sides, ["left", "right"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn modes_links_and_renames_are_merged() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = place(LINES);
+    let sides = [
+        place.side("mode", |root| {
+            fs::set_permissions(root.join("a.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+            std::os::unix::fs::symlink("a.txt", root.join("link")).unwrap();
+        }),
+        place.side("text", |root| write(root, "a.txt", &LINES.replace('5', "five"))),
+        place.side("name", |root| {
+            fs::rename(root.join("a.txt"), root.join("moved.txt")).unwrap()
+        }),
+    ];
+    let plan = place.plan(&sides);
+    assert_eq!(plan.open, None);
+    place.tree.advance(&place.base, &plan.clean).unwrap();
+    let root = place.tree.root();
+    assert_eq!(read(&root, "moved.txt"), LINES.replace('5', "five"));
+    assert_eq!(
+        fs::metadata(root.join("moved.txt")).unwrap().permissions().mode() & 0o111,
+        0o111
+    );
+    assert_eq!(fs::read_link(root.join("link")).unwrap(), Path::new("a.txt"));
+}
+
+/// An open merge in `a.txt`, checked out; `b.txt` of the side that conflicts is merged.
+fn opened() -> (Place, Plan, Side) {
+    let place = place(LINES);
+    let left = place.side("left", |root| write(root, "a.txt", &LINES.replace('5', "left")));
+    let right = place.side("right", |root| {
+        write(root, "a.txt", &LINES.replace('5', "right"));
+        write(root, "b.txt", "right\n");
+    });
+    let plan = place.plan(&[left, right.clone()]);
+    let open = plan.open.clone().unwrap();
+    assert_eq!(open.files.len(), 1);
+    place.tree.open_merge(&plan.clean, &open.commit).unwrap();
+    (place, plan, right)
+}
+
+#[test]
+fn an_open_merge_ends_when_no_marker_is_left() {
+    let (place, plan, right) = opened();
+    let open = plan.open.unwrap();
+    let root = place.tree.root();
+    let state = place.tree.state().unwrap();
+    assert_eq!((state.head, state.dirty), (plan.clean.clone(), true));
+    assert_eq!(read(&root, "b.txt"), "right\n");
+    // Nothing was resolved yet.
+    let first = place.tree.finish_merge(&open.commit, &message("merge")).unwrap();
+    assert_eq!(
+        first,
+        Finish::Unresolved {
+            files: vec!["a.txt".into()],
+            open: open.commit.clone()
+        }
+    );
+    // Something was done, but not all.
+    write(&root, "notes.txt", "half way\n");
+    let Finish::Unresolved { files, open: half } =
+        place.tree.finish_merge(&open.commit, &message("merge")).unwrap()
+    else {
+        panic!("markers are left")
+    };
+    assert_eq!(files, ["a.txt"]);
+    assert_eq!(shown(&place.repository, &half, "notes.txt"), "half way\n");
+    assert_eq!(
+        parents(&place.yard, &half),
+        [plan.clean.as_str(), right.sha.as_str()]
+    );
+    // Another process goes on from the half.
+    place.tree.remove().unwrap();
+    place.tree.ensure(&plan.clean, &place.base).unwrap();
+    assert!(!read(&root, "a.txt").contains("<<<<"));
+    place.tree.open_merge(&plan.clean, &half).unwrap();
+    assert!(read(&root, "a.txt").contains("<<<<<<< left\n"));
+    write(&root, "a.txt", &LINES.replace('5', "both"));
+    let Finish::Merged(merged) = place.tree.finish_merge(&half, &message("merge")).unwrap() else {
+        panic!("no marker is left")
+    };
+    assert_eq!(
+        parents(&place.yard, &merged),
+        [plan.clean.as_str(), right.sha.as_str()]
+    );
+    assert_eq!(
+        shown(&place.repository, &merged, "a.txt"),
+        LINES.replace('5', "both")
+    );
+    assert_eq!(place.yard.git(&["for-each-ref", "refs/orchestra/open"]), "");
+    assert!(!place.tree.changed().unwrap());
+    // Once more changes nothing.
+    assert_eq!(
+        place.tree.finish_merge(&half, &message("merge")).unwrap(),
+        Finish::Merged(merged)
+    );
+    assert_eq!(
+        common::unreachable(&place.yard)
+            .lines()
+            .filter(|line| line.contains("commit"))
+            .count(),
+        0
+    );
+    assert_eq!(
+        place
+            .tree
+            .finish_merge(&plan.clean, &message("merge"))
+            .unwrap_err()
+            .code(),
+        "no_open_merge"
+    );
+}
+
+#[test]
+fn a_commit_of_a_person_on_top_of_an_open_merge_counts() {
+    let (place, plan, right) = opened();
+    let open = plan.open.unwrap();
+    let root = place.tree.root();
+    write(&root, "a.txt", &LINES.replace('5', "person"));
+    run(&root, &["commit", "-q", "-am", "resolved by hand"]);
+    let own: Sha = run(&root, &["rev-parse", "HEAD"]).trim().parse().unwrap();
+    let Finish::Merged(merged) = place.tree.finish_merge(&open.commit, &message("merge")).unwrap() else {
+        panic!("no marker is left")
+    };
+    assert_eq!(parents(&place.yard, &merged), [own.as_str(), right.sha.as_str()]);
+}
+
+#[test]
+fn a_person_can_take_one_side() {
+    let (place, plan, right) = opened();
+    let open = plan.open.unwrap();
+    for (favour, word) in [(Favour::Ours, "left"), (Favour::Theirs, "right")] {
+        let merged = resolve(&place.repository, &open.commit, favour, &message("taken")).unwrap();
+        assert_eq!(
+            parents(&place.yard, &merged),
+            [plan.clean.as_str(), right.sha.as_str()]
+        );
+        assert_eq!(
+            shown(&place.repository, &merged, "a.txt"),
+            LINES.replace('5', word)
+        );
+        assert_eq!(
+            shown(&place.repository, &merged, "b.txt"),
+            "right\n",
+            "what does not conflict is merged"
+        );
+    }
+    let merged = resolve(&place.repository, &open.commit, Favour::Theirs, &message("taken")).unwrap();
+    place.tree.restore(&plan.clean).unwrap();
+    place.tree.advance(&plan.clean, &merged).unwrap();
+    assert_eq!(read(&place.tree.root(), "a.txt"), LINES.replace('5', "right"));
+}
+
+#[test]
+fn one_side_is_taken_of_files_without_markers() {
+    let place = place(LINES);
+    let left = place.side("left", |root| {
+        fs::remove_file(root.join("a.txt")).unwrap();
+        fs::write(root.join("image.bin"), [0, 1]).unwrap();
+    });
+    let right = place.side("right", |root| {
+        write(root, "a.txt", "right\n");
+        fs::write(root.join("image.bin"), [0, 2]).unwrap();
+    });
+    let open = place.plan(&[left, right]).open.unwrap();
+    let list = |favour| {
+        let sha = resolve(&place.repository, &open.commit, favour, &Message::default()).unwrap();
+        (
+            place.yard.git(&["ls-tree", "--name-only", sha.as_str()]),
+            shown(&place.repository, &sha, "image.bin"),
+        )
+    };
+    assert_eq!(
+        list(Favour::Ours),
+        ("b.txt\nimage.bin\n".into(), "\0\u{1}".into())
+    );
+    assert_eq!(
+        list(Favour::Theirs),
+        ("a.txt\nb.txt\nimage.bin\n".into(), "\0\u{2}".into())
+    );
+}
+
+#[test]
+fn attributes_of_the_commit_decide_and_not_those_of_the_user() {
+    let place = place(LINES);
+    place.yard.write(".gitattributes", "*.txt binary\n");
+    let left = place.side("left", |root| write(root, "a.txt", &LINES.replace('1', "left")));
+    let right = place.side("right", |root| write(root, "a.txt", &LINES.replace('9', "right")));
+    assert_eq!(place.plan(&[left, right]).open, None);
+    let all = place.side("attributes", |root| {
+        write(root, ".gitattributes", "*.txt merge=union\n")
+    });
+    let left = side(&place.yard, &place.repository, &all.sha, "l", |root| {
+        write(root, "a.txt", "left\n")
+    });
+    let right = side(&place.yard, &place.repository, &all.sha, "r", |root| {
+        write(root, "a.txt", "right\n")
+    });
+    let plan = joined(&place.repository, &all.sha, &[left, right]);
+    assert_eq!(plan.open, None);
+    assert_eq!(shown(&place.repository, &plan.clean, "a.txt"), "left\nright\n");
+}
+
+/// Numbers that are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((z ^ (z >> 31)) % bound).unwrap()
+    }
+}
+
+fn edit_at_random(root: &Path, numbers: &mut Numbers, word: &str) {
+    for _ in 0..=numbers.below(3) {
+        let name = format!("f{}.txt", numbers.below(3));
+        let old = fs::read_to_string(root.join(&name)).unwrap_or_default();
+        let mut lines: Vec<&str> = old.lines().collect();
+        match numbers.below(6) {
+            0 => drop(fs::remove_file(root.join(&name))),
+            1 => {
+                let _ = fs::rename(root.join(&name), root.join(format!("{word}.txt")));
+            }
+            2 => write(root, &format!("new{}.txt", numbers.below(2)), word),
+            _ if lines.is_empty() => write(root, &name, word),
+            _ => {
+                let at = numbers.below(lines.len() as u64);
+                lines[at] = word;
+                write(root, &name, &(lines.join("\n") + "\n"));
+            }
+        }
+    }
+}
+
+#[test]
+fn random_merges_agree_with_git_merge() {
+    let yard = Yard::bare_start(&[]);
+    for name in 0..3 {
+        let lines: String = (0..12).map(|line| format!("line {line} of {name}\n")).collect();
+        yard.write(&format!("f{name}.txt"), &lines);
+    }
+    yard.commit_all("start");
+    let (repository, tree, base) = yard.ready();
+    let other = tree.root();
+    let (mut clean, mut open) = (0, 0);
+    for case in 0..60 {
+        let mut numbers = Numbers(case);
+        let count = 2 + numbers.below(2);
+        let mut sides = Vec::new();
+        for at in 0..count {
+            run(&other, &["checkout", "-q", "--detach", base.as_str()]);
+            edit_at_random(&other, &mut numbers, &format!("side{at}"));
+            run(&other, &["add", "-A"]);
+            run(&other, &["commit", "-q", "--allow-empty", "-m", "edit"]);
+            let sha = run(&other, &["rev-parse", "HEAD"]).trim().parse().unwrap();
+            sides.push(Side {
+                name: format!("side{at}"),
+                sha,
+            });
+        }
+        let plan = joined(&repository, &base, &sides);
+        // The second opinion: git merge, in the same order, leaving out what conflicts.
+        run(&other, &["checkout", "-q", "--detach", base.as_str()]);
+        let (mut merged, mut refused) = (Vec::new(), Vec::new());
+        for side in &sides {
+            if try_run(
+                &other,
+                &["merge", "-q", "--no-edit", "--no-ff", side.sha.as_str()],
+            )
+            .0
+            {
+                merged.push(side.name.clone());
+            } else {
+                refused.push(side);
+                run(&other, &["merge", "--abort"]);
+            }
+        }
+        for side in refused {
+            if try_run(
+                &other,
+                &["merge", "-q", "--no-edit", "--no-ff", side.sha.as_str()],
+            )
+            .0
+            {
+                merged.push(side.name.clone());
+            } else {
+                run(&other, &["merge", "--abort"]);
+            }
+        }
+        assert_eq!(plan.merged, merged, "case {case}");
+        let tree = run(&other, &["rev-parse", "HEAD^{tree}"]);
+        let ours = yard.git(&["rev-parse", &format!("{}^{{tree}}", plan.clean)]);
+        assert_eq!(ours, tree, "case {case}");
+        match &plan.open {
+            Some(found) => {
+                open += 1;
+                assert!(!found.files.is_empty());
+                for favour in [[Favour::Ours, Favour::Theirs][numbers.below(2)]] {
+                    let sha = resolve(&repository, &found.commit, favour, &message("taken")).unwrap();
+                    let (marked, text) = try_run(&other, &["grep", "-l", "-e", "<<<<<<<", sha.as_str()]);
+                    assert!(!marked, "case {case}: {text}");
+                }
+            }
+            None => clean += 1,
+        }
+    }
+    assert!(clean > 10 && open > 10, "{clean} clean, {open} open");
+}
