@@ -9,6 +9,7 @@ use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, branch_id, branches
 use serde_json::{Map, Value};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
+use crate::files::JoinedBranch;
 use crate::line::{Flow, LineEnd, Move, Step, facts};
 use crate::outcome::{Outcome, Status};
 use crate::state::{Line, NodeOutcome, Phase};
@@ -323,6 +324,9 @@ impl Step<'_> {
         let ran = line.own_last().is_some();
         let (status, reason) = match end {
             LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
+            _ if line.unfinished().is_some() => {
+                (BranchStatus::Fail, line.unfinished().map(str::to_owned))
+            }
             _ if !ran => (BranchStatus::Success, None),
             _ => match line.last.status {
                 Status::Fail => (BranchStatus::Fail, Some(line.last.failure_reason.clone())),
@@ -402,6 +406,7 @@ impl Step<'_> {
             failed: block.failed,
             duration,
         });
+        let joined = joined_branches(self.pipeline, &block);
         let ignored = block.fan_out.error_policy == ErrorPolicy::Ignore;
         let mut results = Vec::with_capacity(block.branches.len());
         let mut updates = Vec::with_capacity(block.branches.len());
@@ -422,6 +427,7 @@ impl Step<'_> {
             .set("parallel.success_count", block.succeeded)
             .set("parallel.fail_count", block.failed);
         line.merge(block);
+        line.joins(join.id(), joined);
         outcome
     }
 }
@@ -450,6 +456,20 @@ pub(crate) fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
     })
 }
 
+/// The branches whose files may have to be brought together.
+fn joined_branches(pipeline: &Pipeline, block: &Block) -> Vec<JoinedBranch> {
+    let lines = block.branches.iter().filter_map(|branch| {
+        let line = branch.line.as_deref().filter(|line| line.files.is_some())?;
+        Some(JoinedBranch {
+            id: branch.id.clone(),
+            name: line.branch.name(pipeline),
+            status: branch.status()?,
+            snapshot: line.snapshot().cloned(),
+        })
+    });
+    lines.collect()
+}
+
 /// A branch as an entry of `parallel.results` (rule P3); what its stages set is moved there.
 fn result(branch: &mut Branch) -> Option<Value> {
     let ended = branch.ended.as_ref()?;
@@ -468,6 +488,9 @@ fn result(branch: &mut Branch) -> Option<Value> {
         fields.insert("failure_reason".to_owned(), reason.as_str().into());
     }
     if let Some(line) = line {
+        if let Some(snapshot) = line.snapshot() {
+            fields.insert("workspace".to_owned(), snapshot.value.clone());
+        }
         let last = line.own_last().and_then(|node| line.outcomes.get(node));
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());

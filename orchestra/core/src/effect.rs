@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::failure::RunFailure;
+use crate::files::Snapshot;
 use crate::human::{Answer, AnsweredBy, Question};
 use crate::outcome::Outcome;
 use crate::usage::{Budget, Usage};
@@ -299,6 +300,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         checkpoint: bool,
     },
+    /// How an attempt left the files of its line, told before how it ended.
+    Snapshot {
+        /// The effect.
+        id: EffectId,
+        /// The files.
+        snapshot: Snapshot,
+    },
     /// What an attempt used, told before how it ended.
     Used {
         /// The effect.
@@ -379,6 +387,13 @@ pub enum Observation {
     StageNoted {
         /// The stage.
         id: EffectId,
+    },
+    /// An attempt has changed files.
+    SnapshotSaved {
+        /// Its effect.
+        id: EffectId,
+        /// The files as they are now.
+        snapshot: Snapshot,
     },
     /// A stage will be tried again (rule Y4).
     StageRetrying {

@@ -10,6 +10,7 @@ mod context;
 mod effect;
 mod failure;
 mod fan_in;
+mod files;
 mod goal_gate;
 mod human;
 mod line;
@@ -28,6 +29,7 @@ pub use context::Context;
 pub use effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Event, Observation};
 pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
+pub use files::{JoinedBranch, Snapshot};
 pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
 pub use machine::Machine;
 pub use manager::{

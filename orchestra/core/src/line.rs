@@ -137,6 +137,7 @@ impl<'a> Step<'a> {
             return Ok(Move::Enter(target));
         }
         self.visit(line, stage)?;
+        line.passes_join(stage.id());
         line.at.node = node;
         line.at.visit = line.visits.get(node);
         line.at.attempt = 1;
@@ -228,6 +229,9 @@ impl<'a> Step<'a> {
     /// A node whose outcome the core itself knows.
     fn decided(&mut self, line: &mut Line, stage: Stage<'_>) -> Result<Move, Flow> {
         let role = stage.row().role;
+        if role == Role::Exit {
+            may_end(line, stage)?;
+        }
         line.path.push(stage.index());
         if role != Role::Routing {
             remember(self.pipeline, line, stage, &Outcome::success());
@@ -319,6 +323,7 @@ impl<'a> Step<'a> {
         }
         // An exit with a handler of its own may fail like any other stage (rule R3).
         if stage.row().role == Role::Exit && !failed {
+            may_end(line, stage)?;
             return Err(Flow::Ended(LineEnd::End));
         }
         Ok(Move::Choose)
@@ -635,5 +640,16 @@ impl Context {
         };
         list.push(Value::String(text));
         self.set(key, Value::Array(list));
+    }
+}
+
+/// Keeps the run from ending as if all were well while its files are not.
+fn may_end(line: &Line, stage: Stage<'_>) -> Result<(), Flow> {
+    match line.unfinished() {
+        Some(open) if line.branch.is_empty() => Err(Flow::Abort(RunFailure::StageFailed {
+            node: stage.id().to_owned(),
+            reason: open.to_owned(),
+        })),
+        _ => Ok(()),
     }
 }

@@ -199,6 +199,18 @@ impl Machine {
                     Flow::Wait
                 })
             }
+            Event::Snapshot { id, snapshot } => {
+                let observed = self.observed.then(|| (id.clone(), snapshot.clone()));
+                self.deliver(&id, effects, |step, line| {
+                    if matches!(line.phase, Phase::Running) {
+                        line.keep_snapshot(snapshot);
+                        if let Some((id, snapshot)) = observed {
+                            step.tell(|| Observation::SnapshotSaved { id, snapshot });
+                        }
+                    }
+                    Flow::Wait
+                })
+            }
             Event::Noted { id, note, checkpoint } => {
                 let observed = checkpoint.then(|| id.clone());
                 self.deliver(&id, effects, |step, line| {

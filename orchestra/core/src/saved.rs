@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::effect::BranchPath;
+use crate::files::SavedFiles;
 use crate::human::Question;
 use crate::line::retry_count_key;
 use crate::outcome::Status;
@@ -108,6 +109,8 @@ pub(crate) struct SavedLine {
     notes: Vec<Value>,
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     used: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<Box<SavedFiles>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
@@ -330,6 +333,7 @@ impl SavedLine {
             revisits: pairs(&line.revisits),
             notes: line.notes().to_vec(),
             used: line.used(),
+            files: line.files.as_deref().map(|files| Box::new(SavedFiles::of(files))),
             updates: line.updates.clone(),
         }
     }
@@ -431,6 +435,7 @@ impl SavedLine {
             retries: self.retries.into_iter().collect(),
             revisits: self.revisits.into_iter().collect(),
             progress: None,
+            files: self.files.map(|files| Box::new(files.restore())),
             at: At {
                 node: node(self.at.node)?,
                 visit: self.at.visit,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::block::Block;
 use crate::context::Context;
 use crate::effect::{BranchPath, EffectId};
+use crate::files::Files;
 use crate::human::Question;
 use crate::outcome::Status;
 use crate::usage::Usage;
@@ -362,6 +363,8 @@ pub struct Line {
     pub(crate) at: At,
     /// What the attempt that runs has done so far; `None` where it told nothing.
     pub(crate) progress: Option<Box<Progress>>,
+    /// The files that its stages work on; `None` where nothing was told of them.
+    pub(crate) files: Option<Box<Files>>,
     /// What its stages set; kept for branches alone.
     pub(crate) updates: Option<BTreeMap<String, Value>>,
 }
@@ -382,6 +385,7 @@ impl Line {
             retries: BTreeMap::new(),
             revisits: BTreeMap::new(),
             progress: None,
+            files: None,
             at: At {
                 node: NodeIndex(0),
                 visit: 0,
@@ -413,6 +417,7 @@ impl Line {
             retries: BTreeMap::new(),
             revisits: self.revisits.clone(),
             progress: None,
+            files: self.files_of_branch(),
             at: self.at,
             updates: Some(BTreeMap::new()),
         }

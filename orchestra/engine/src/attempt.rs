@@ -6,16 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use orchestra_core::{EffectId, Outcome};
-use orchestra_graph::Stage;
+use orchestra_core::{EffectId, FailureCategory, Outcome};
+use orchestra_graph::{Stage, format_duration};
 use tokio_util::sync::CancellationToken;
 
+use crate::builtin::child::{CHILD_STUCK, WAITS_FOR_HUMAN};
 use crate::clock::Sleep;
 use crate::handler::HandlerFuture;
+use crate::ledger::OVER_BUDGET;
 use crate::resolve::Resolved;
 use crate::run::Run;
 use crate::stage::StageContext;
 use crate::steering::Active;
+use crate::workspace::WorkspaceStage;
 
 /// How long a cancelled handler that ends itself is waited for; tools are killed after two seconds at the latest.
 const END_GRACE: Duration = Duration::from_secs(5);
@@ -24,11 +27,21 @@ const END_GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Attempt<'h> {
     pub(crate) id: EffectId,
     pub(crate) resolved: &'h Resolved,
-    future: HandlerFuture<'h>,
+    call: Call<'h>,
     span: tracing::Span,
     timeout: Option<Duration>,
     started: Duration,
     _active: Option<Active>,
+}
+
+/// How far the call of the handler is.
+enum Call<'h> {
+    /// It is made when the stage has its files.
+    Waits(Box<WorkspaceStage>, StageContext),
+    /// It was made.
+    Made(HandlerFuture<'h>),
+    /// It is over, and nothing of it runs any more.
+    Over,
 }
 
 /// What came of an attempt that had to be waited for.
@@ -42,13 +55,14 @@ pub(crate) enum Ended {
 }
 
 impl<'h> Attempt<'h> {
-    /// Calls the handler. A panic before there is a future is an outcome already.
+    /// Calls the handler, unless it needs files first. A panic before there is a future is an outcome already.
     pub(crate) fn begin(
         run: &Run,
         resolved: &'h Resolved,
         stage: Stage<'_>,
         id: EffectId,
         context: StageContext,
+        files: Option<Box<WorkspaceStage>>,
     ) -> Result<Attempt<'h>, Box<Outcome>> {
         let span = tracing::info_span!(
             "stage",
@@ -63,36 +77,93 @@ impl<'h> Attempt<'h> {
             None => Duration::ZERO,
         };
         let active = context.active();
-        let call = {
-            let _entered = span.enter();
-            catch_unwind(AssertUnwindSafe(|| resolved.handler.run(context)))
+        let call = match files {
+            Some(files) => Call::Waits(files, context),
+            None => Call::Made(call(&span, resolved, context)?),
         };
-        match call {
-            Ok(future) => Ok(Attempt {
-                id,
-                resolved,
-                future,
-                span,
-                timeout,
-                started,
-                _active: active,
-            }),
-            Err(panic) => Err(Box::new(panicked(&*panic))),
-        }
+        Ok(Attempt {
+            id,
+            resolved,
+            call,
+            span,
+            timeout,
+            started,
+            _active: active,
+        })
     }
 
     /// Goes on as far as it can without waiting.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
         let _entered = self.span.enter();
-        let future = &mut self.future;
+        let Call::Made(future) = &mut self.call else {
+            return Poll::Pending;
+        };
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(poll) => poll,
             Err(panic) => Poll::Ready(panicked(&*panic)),
         }
     }
 
-    /// Waits until the attempt ends, or must.
+    /// Waits until the attempt ends, or must; before and behind it, for its files.
     pub(crate) async fn wait(&mut self, run: &Run, cancelled: &CancellationToken) -> Ended {
+        let (Some(work), Call::Waits(..)) = (run.work_files(), &self.call) else {
+            return self.ends(run, cancelled).await;
+        };
+        let Call::Waits(files, context) = std::mem::replace(&mut self.call, Call::Over) else {
+            return Ended::Cancelled;
+        };
+        // What is done to files is never left half done.
+        let place = match work.session.enter(&files).await {
+            _ if cancelled.is_cancelled() => return Ended::Cancelled,
+            Ok(place) => place,
+            Err(error) => return Ended::Outcome(error.outcome()),
+        };
+        if self.timeout.is_some() {
+            self.started = run.settings.clock.elapsed();
+        }
+        let mut outcome = match call(&self.span, self.resolved, context.placed(place, files.clone())) {
+            Err(outcome) => *outcome,
+            Ok(future) => {
+                self.call = Call::Made(future);
+                match self.ends(run, cancelled).await {
+                    Ended::Cancelled => return Ended::Cancelled,
+                    Ended::Outcome(outcome) => outcome,
+                    Ended::TimedOut(limit) => {
+                        run.release_token(&self.id, true);
+                        timed_out(limit)
+                    }
+                }
+            }
+        };
+        let over = std::mem::replace(&mut self.call, Call::Over);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(over))) {
+            outcome = panicked(&*panic);
+        }
+        if stops_the_run(&outcome) {
+            return Ended::Outcome(outcome);
+        }
+        let mut leaving = work.session.leave(&files, outcome);
+        let left = tokio::select! {
+            biased;
+            left = &mut leaving => Some(left),
+            () = cancelled.cancelled() => None,
+        };
+        let (outcome, snapshot) = match left {
+            Some(left) => left,
+            None => {
+                // Whoever is asked there is asked no longer.
+                run.release_token(&self.id, true);
+                leaving.await
+            }
+        };
+        if let Some(snapshot) = snapshot {
+            work.keep(&self.id, snapshot);
+        }
+        Ended::Outcome(outcome)
+    }
+
+    /// Waits until the handler ends, or must.
+    async fn ends(&mut self, run: &Run, cancelled: &CancellationToken) -> Ended {
         let clock = &run.settings.clock;
         let timeout = self.timeout;
         let mut timer = timeout
@@ -116,11 +187,33 @@ impl<'h> Attempt<'h> {
 
     /// Ends what the attempt started, before anything else happens. A destructor may panic too; that is the outcome.
     pub(crate) fn end(self, run: &Run, cut_short: bool) -> Result<(), Box<Outcome>> {
-        let Attempt { future, id, .. } = self;
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let Attempt { call, id, .. } = self;
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(call)));
         run.release_token(&id, cut_short);
         dropped.map_err(|panic| Box::new(panicked(&*panic)))
     }
+}
+
+fn call<'h>(
+    span: &tracing::Span,
+    resolved: &'h Resolved,
+    context: StageContext,
+) -> Result<HandlerFuture<'h>, Box<Outcome>> {
+    let _entered = span.enter();
+    let call = catch_unwind(AssertUnwindSafe(|| resolved.handler.run(context)));
+    call.map_err(|panic| Box::new(panicked(&*panic)))
+}
+
+/// The outcome of an attempt that took longer than its stage allows (rule Y6).
+pub(crate) fn timed_out(limit: Duration) -> Outcome {
+    Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
+}
+
+/// Whether an outcome ends no attempt, but stops the run where it is: the attempt is made again when it goes on.
+fn stops_the_run(outcome: &Outcome) -> bool {
+    let stops = [WAITS_FOR_HUMAN, CHILD_STUCK, OVER_BUDGET];
+    let code = outcome.failure_code.as_deref();
+    outcome.failure_category == FailureCategory::Pipeline && code.is_some_and(|code| stops.contains(&code))
 }
 
 /// Rings when the timer does; no timer never rings.

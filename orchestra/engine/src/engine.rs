@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
 use orchestra_graph::kind;
+use serde_json::Value;
 
 use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
@@ -31,6 +32,7 @@ use crate::run::Origin;
 use crate::sink::Callback;
 use crate::start::StartBuilder;
 use crate::store::{Durability, FileSystem, FolderStore, Opened, StoreError, StoreOptions, system};
+use crate::workspace::{Workspace, WorkspaceError, WorkspaceRun, WorkspaceSession};
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
@@ -62,9 +64,31 @@ pub(crate) struct Settings {
     pub(crate) redactor: Option<Redactor>,
     /// Who is told what models write while they write it.
     pub(crate) on_text: Arc<[OnText]>,
+    /// What gives stages files to work on.
+    workspace: Option<Arc<dyn Workspace>>,
 }
 
 impl Settings {
+    /// The files for a run, and what is kept of them with it; nothing where no workspace gives any.
+    pub(crate) async fn open_files(
+        &self,
+        run: WorkspaceRun<'_>,
+    ) -> Result<Option<(Value, Arc<dyn WorkspaceSession>)>, WorkspaceError> {
+        let simulated = self.script.as_ref().is_some_and(|script| !script.runs_handlers());
+        match &self.workspace {
+            Some(workspace) if !simulated => workspace.open(run).await.map(Some),
+            None if run.kept.is_some() => Err(WorkspaceError::new(
+                "no_workspace",
+                format!(
+                    "run `{}` works on files of its own; give the engine the workspace that it was begun with \
+                     (`Engine::builder().workspace(..)`, on the command line `workspace` in `orchestra.yaml`)",
+                    run.run
+                ),
+            )),
+            _ => Ok(None),
+        }
+    }
+
     /// Opens a run folder to go on with it, away from the threads that run stages.
     pub(crate) async fn open_run(&self, folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
         let (files, folder, options) = (self.files.clone(), folder.to_owned(), self.store_options(folder));
@@ -144,6 +168,7 @@ impl Engine {
             status_files: true,
             secrets: Vec::new(),
             on_text: Vec::new(),
+            workspace: None,
         }
     }
 
@@ -266,6 +291,7 @@ pub struct EngineBuilder {
     status_files: bool,
     secrets: Vec<String>,
     on_text: Vec<OnText>,
+    workspace: Option<Arc<dyn Workspace>>,
 }
 
 impl EngineBuilder {
@@ -374,6 +400,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Gives the stages of every run files of their own to work on, and keeps what they do to them; a simulated run has
+    /// none, unless its [handlers are run](Script::run_handlers). The [working folder](EngineBuilder::working_dir) of the
+    /// engine does not count then.
+    #[must_use]
+    pub fn workspace(mut self, workspace: impl Workspace) -> EngineBuilder {
+        self.workspace = Some(Arc::new(workspace));
+        self
+    }
+
     /// What a run must survive before a stage counts as done; at first a loss of power (rule D1).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> EngineBuilder {
@@ -450,6 +485,7 @@ impl EngineBuilder {
                 status_files: self.status_files,
                 redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
                 on_text: self.on_text.into(),
+                workspace: self.workspace,
             }),
         })
     }

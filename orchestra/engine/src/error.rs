@@ -9,6 +9,7 @@ use orchestra_graph::{Difference, Pipeline, Position, did_you_mean};
 use crate::id::{InvalidRunId, RunId};
 use crate::needs::NeedFault;
 use crate::store::StoreError;
+use crate::workspace::WorkspaceError;
 
 /// An engine that cannot be built.
 ///
@@ -91,6 +92,9 @@ pub enum StartError {
         /// Whether it was.
         simulated: bool,
     },
+    /// The run cannot have the files that its stages are to work on.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
     /// There is no tokio runtime to run on.
     #[error("a run needs a tokio runtime; start it from within one, such as under `#[tokio::main]`")]
     NoRuntime,
@@ -107,6 +111,7 @@ impl StartError {
             StartError::Moved { .. } => "position_gone",
             StartError::Over(_) => "run_over",
             StartError::Simulated { .. } => "simulated",
+            StartError::Workspace(error) => error.code(),
             StartError::NoRuntime => "no_runtime",
         }
     }

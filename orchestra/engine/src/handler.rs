@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use orchestra_core::Outcome;
+use orchestra_graph::Stage;
 use orchestra_graph::table::Constant;
 
 use crate::registry::Registry;
@@ -52,6 +53,13 @@ pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 pub trait Handler: Send + Sync {
     /// Runs one attempt of a stage.
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a>;
+
+    /// Whether stages of this node may change files. Those that may not need no files of their own in a parallel block,
+    /// and nobody looks for changes behind them; so only a handler that is sure says no.
+    fn may_write(&self, stage: Stage<'_>) -> bool {
+        let _ = stage;
+        true
+    }
 }
 
 /// The type of a custom attribute's value (Attractor 2.4).

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{EffectId, Event, Machine, Usage};
+use orchestra_core::{EffectId, Event, Machine, Snapshot, Usage};
 use orchestra_graph::{Mapping, NodeIndex};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -76,11 +76,13 @@ impl Keeping {
         elapsed: Duration,
         event: Event,
         usage: Option<Usage>,
+        snapshot: Option<Snapshot>,
     ) -> Result<(), StoreError> {
         let happened = Happened {
             elapsed: nanos(elapsed),
             event,
             usage,
+            snapshot,
         };
         let number = self.append(run, &Written { happened: &happened })?;
         self.written.push_back(Noted { number, happened });

@@ -50,6 +50,7 @@ mod store;
 mod surroundings;
 mod take_up;
 mod tell;
+mod workspace;
 
 pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 pub use binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
@@ -86,8 +87,9 @@ pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, Budget, Context, FailureCategory, NodeOutcome, Outcome,
-    Question, QuestionKind, QuestionOption, Reply, RunFailure, SharedPipeline, Status, Usage,
+    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Context, FailureCategory,
+    JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply, RunFailure,
+    SharedPipeline, Snapshot, Status, Usage,
 };
 pub use output::{StageText, TextStream};
 pub use redact::{RedactedStream, Redactor};
@@ -104,3 +106,7 @@ pub use store::{
 };
 pub use surroundings::{Fidelity, PastStage, Surroundings, ToolTally, UnknownFidelity};
 pub use tokio_util::sync::CancellationToken;
+pub use workspace::{
+    RunEnd, Workplace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession,
+    WorkspaceStage,
+};

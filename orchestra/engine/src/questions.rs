@@ -48,8 +48,14 @@ impl Questions {
         inner.answers.retain(|(of, _)| of != id);
     }
 
-    pub(crate) fn is_answered(&self, id: &EffectId) -> bool {
-        self.lock().answers.iter().any(|(of, _)| of == id)
+    /// The time of a question is up: nobody can answer it any more, unless an answer was taken already.
+    pub(crate) fn expire(&self, id: &EffectId) -> bool {
+        let mut inner = self.lock();
+        if inner.answers.iter().any(|(of, _)| of == id) {
+            return false;
+        }
+        inner.open.retain(|(open, _)| open != id);
+        true
     }
 
     pub(crate) fn are_open(&self) -> bool {

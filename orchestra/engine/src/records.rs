@@ -1,6 +1,6 @@
 //! What the journal holds: the events of the machine, in order, and who wrote them (rules D1, D5).
 
-use orchestra_core::{EffectId, Event, SavedState, Usage};
+use orchestra_core::{EffectId, Event, SavedState, Snapshot, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::Began;
@@ -68,6 +68,9 @@ pub(crate) struct Happened {
     /// What the attempt used that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Usage>,
+    /// How it left the files of its line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) snapshot: Option<Snapshot>,
 }
 
 /// All that a run needs to go on, as a checkpoint holds it.

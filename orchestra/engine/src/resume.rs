@@ -125,6 +125,7 @@ impl ResumeBuilder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let handlers = resolve(&self.settings, &self.pipeline, &self.origin)?;
         let driver = self.take_up().await?;
+        driver.open_files().await?;
         let (run, before) = (driver.run.clone(), driver.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));

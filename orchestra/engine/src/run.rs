@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use orchestra_core::{Answer, Budget, EffectId, Question, SharedPipeline, Usage};
+use orchestra_core::{Answer, Budget, EffectId, Question, SharedPipeline, Snapshot, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,7 @@ use crate::sink::Sink;
 use crate::steering::ActiveStage;
 use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
 use crate::surroundings::ToolTally;
+use crate::workspace::{RunFiles, WorkspaceSession, child_line, line_name};
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -45,6 +46,8 @@ pub(crate) struct Run {
     /// For each node whether several branches may run it at once; nothing where none do.
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
+    /// The files that its stages work on; nothing where no workspace gives them any.
+    files: OnceLock<Box<RunFiles>>,
     own: Mutex<Own>,
     artifacts: OnceLock<ArtifactStore>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
@@ -75,7 +78,7 @@ pub(crate) struct Origin {
     pub(crate) seed: u64,
     /// In how many other runs this one runs.
     pub(crate) depth: u32,
-    /// The folder in which its tools run; `None` for the program's own.
+    /// The folder in which its tools run, below that of the line where a workspace gives one; `None` for the program's own.
     pub(crate) working_dir: Option<PathBuf>,
     pub(crate) watched: Watched,
     /// The stage that started it, of another run.
@@ -231,6 +234,7 @@ impl Run {
             has_files: AtomicBool::new(store.is_some()),
             store,
             stop: Stop::default(),
+            files: OnceLock::new(),
             origin,
             own: Mutex::default(),
             artifacts: OnceLock::new(),
@@ -457,6 +461,37 @@ impl Run {
     /// Whether any attempt used anything.
     pub(crate) fn has_usage(&self) -> bool {
         self.has_usage.load(Ordering::Acquire)
+    }
+
+    /// Gives the run files to work on, once.
+    pub(crate) fn work_on(&self, session: Arc<dyn WorkspaceSession>) {
+        self.files.get_or_init(|| Box::new(RunFiles::new(session)));
+    }
+
+    /// The files that its stages work on.
+    pub(crate) fn work_files(&self) -> Option<&RunFiles> {
+        self.files.get().map(|files| &**files)
+    }
+
+    /// How an attempt that has ended left its files, once.
+    pub(crate) fn take_snapshot(&self, id: &EffectId) -> Option<Snapshot> {
+        self.work_files()?.take(id)
+    }
+
+    /// The name of the line in which an attempt is made.
+    pub(crate) fn line_of(&self, id: &EffectId) -> String {
+        self.line_of_branch(id, &id.branch.name(&self.pipeline))
+    }
+
+    /// The name of the line of a branch that ended before a stage.
+    pub(crate) fn line_of_branch(&self, joined_at: &EffectId, branch: &str) -> String {
+        match &self.origin.parent {
+            None => line_name(joined_at.restart, branch),
+            Some(Parent { run, stage }) => {
+                let key = stage.name(&run.pipeline);
+                child_line(&run.line_of(stage), &key, joined_at.restart, branch)
+            }
+        }
     }
 
     /// A text without secrets.

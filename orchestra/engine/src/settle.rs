@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{EffectId, Event, RunFailure, Usage};
+use orchestra_core::{EffectId, Event, RunFailure, Snapshot, Usage};
 
 use crate::driver::{Action, Driver};
 use crate::store::{Checkpoint, Commit, RunStore, StoreError};
@@ -31,6 +31,10 @@ impl Driver {
             Event::NodeFinished { id, .. } | Event::Noted { id, .. } => self.run.take_usage(id),
             _ => None,
         };
+        let snapshot = match &event {
+            Event::NodeFinished { id, .. } | Event::Noted { id, .. } => self.run.take_snapshot(id),
+            _ => None,
+        };
         // Of what happens to a run that stops, only what it cost counts.
         let (event, usage) = match (event, usage) {
             (event, usage) if self.kept.is_none() => (event, usage),
@@ -47,9 +51,9 @@ impl Driver {
         let elapsed = self.going();
         let Some(keeping) = &mut self.keeping else {
             self.machine.observe(self.run.sink.wanted());
-            return self.tell_machine(event, usage, elapsed);
+            return self.tell_machine(event, usage, snapshot, elapsed);
         };
-        if let Err(failure) = keeping.note(&self.run, elapsed, event, usage) {
+        if let Err(failure) = keeping.note(&self.run, elapsed, event, usage, snapshot) {
             self.run.broken(failure);
         }
     }
@@ -63,13 +67,25 @@ impl Driver {
     }
 
     /// Tells the machine what happened; before, how late it is, where that counts.
-    pub(crate) fn tell_machine(&mut self, event: Event, usage: Option<Usage>, elapsed: Duration) {
+    pub(crate) fn tell_machine(
+        &mut self,
+        event: Event,
+        usage: Option<Usage>,
+        snapshot: Option<Snapshot>,
+        elapsed: Duration,
+    ) {
         if self.timed {
             self.machine.on(Event::Tick { elapsed }, &mut self.effects);
         }
         if let (Some(usage), Event::NodeFinished { id, .. } | Event::Noted { id, .. }) = (usage, &event) {
             let id = id.clone();
             self.machine.on(Event::Used { id, usage }, &mut self.effects);
+        }
+        if let (Some(snapshot), Event::NodeFinished { id, .. } | Event::Noted { id, .. }) = (snapshot, &event)
+        {
+            let id = id.clone();
+            self.machine
+                .on(Event::Snapshot { id, snapshot }, &mut self.effects);
         }
         let noted = match &event {
             Event::Noted { id, .. } => Some(id.clone()),

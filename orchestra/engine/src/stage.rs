@@ -27,6 +27,7 @@ use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
 use crate::store::{StageFile, StoreError};
 use crate::surroundings::{Fidelity, Surroundings};
+use crate::workspace::{Workplace, WorkspaceStage};
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
 ///
@@ -47,6 +48,15 @@ pub struct StageContext {
     is_repeat: bool,
     /// What the attempt noted before it was cut short.
     notes: Option<Arc<[Value]>>,
+    /// Where it works; nothing where the run has no workspace.
+    placed: Option<Arc<Placed>>,
+}
+
+/// Where a stage works.
+struct Placed {
+    place: Workplace,
+    folder: PathBuf,
+    files: Box<WorkspaceStage>,
 }
 
 impl StageContext {
@@ -70,7 +80,20 @@ impl StageContext {
             active,
             is_repeat,
             notes,
+            placed: None,
         }
+    }
+
+    /// The same with files to work on.
+    pub(crate) fn placed(mut self, place: Workplace, files: Box<WorkspaceStage>) -> StageContext {
+        let named = self.node().text("repo").and_then(|name| place.repository(name));
+        let folder = named.unwrap_or(place.root());
+        let folder = match &self.run.origin.working_dir {
+            Some(below) => folder.join(below),
+            None => folder.to_owned(),
+        };
+        self.placed = Some(Arc::new(Placed { place, folder, files }));
+        self
     }
 
     /// The node, with its attributes.
@@ -197,6 +220,13 @@ impl StageContext {
     }
 
     async fn keep_note(&self, note: Value, checkpoint: bool) {
+        if let (true, Some(placed), Some(work)) = (checkpoint, &self.placed, self.run.work_files()) {
+            match work.session.save(&placed.files).await {
+                Ok(Some(snapshot)) => work.keep(&self.id, snapshot),
+                Ok(None) => {}
+                Err(error) => self.log(format!("the files are not in this checkpoint: {error}")),
+            }
+        }
         let (done, kept) = oneshot::channel();
         let id = self.id.clone();
         self.run.request(Request::Note {
@@ -323,10 +353,19 @@ impl StageContext {
         folder
     }
 
-    /// The folder in which the work of the run is to be done, such as that of a supervised pipeline
-    /// (`stack.child_workdir`); `None` for the program's own.
+    /// The folder in which the work of the stage is to be done: that which a [workspace](StageContext::workplace) gives, of
+    /// the repository that the node's `repo` names; that of a supervised pipeline (`stack.child_workdir`); `None` for the
+    /// program's own.
     pub fn working_dir(&self) -> Option<&Path> {
-        self.run.origin.working_dir.as_deref()
+        match &self.placed {
+            Some(placed) => Some(&placed.folder),
+            None => self.run.origin.working_dir.as_deref(),
+        }
+    }
+
+    /// The files that the workspace of the run gives the stage; `None` where the run has none.
+    pub fn workplace(&self) -> Option<&Workplace> {
+        self.placed.as_ref().map(|placed| &placed.place)
     }
 
     /// A token that is cancelled when this attempt is: at its timeout, or when the run is cancelled. The handler's

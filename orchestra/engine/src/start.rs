@@ -22,6 +22,7 @@ use crate::pinned::pin;
 use crate::resolve::resolve;
 use crate::run::{Origin, Run};
 use crate::store::{FolderStore, Manifest, PROTOCOL, RunStore, SCHEMA, StoreError};
+use crate::workspace::WorkspaceRun;
 
 /// How often a generated name is tried again where its folder is taken.
 const NAME_TRIES: u32 = 8;
@@ -148,7 +149,7 @@ impl StartBuilder {
         }
         let seed = self.seed.unwrap_or_else(random);
         origin.seed = seed;
-        let manifest = |id: &RunId| {
+        let manifest = |id: &RunId, workspace: Option<Value>| {
             let (pipeline, children) = pin(&self.pipeline);
             Manifest {
                 schema: SCHEMA.to_owned(),
@@ -171,22 +172,40 @@ impl StartBuilder {
                 children,
                 params: self.context.clone(),
                 max_time: self.limits.time,
+                workspace,
                 replayed_from: None,
             }
         };
-        let store = loop {
+        let (store, session) = loop {
+            let (kept, session) = match &origin.parent {
+                // Its stages work on the files of the stage that started it.
+                Some(parent) => (None, parent.run.work_files().map(|files| files.session.clone())),
+                None => {
+                    let opened = settings
+                        .open_files(WorkspaceRun::new(&id, &self.pipeline, None))
+                        .await?;
+                    opened.map_or((None, None), |(kept, session)| (Some(kept), Some(session)))
+                }
+            };
             let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {
-                break None;
+                break (None, session);
             };
             tries -= 1;
-            match create(&settings, folder, manifest(&id)).await {
+            match create(&settings, folder, manifest(&id, kept)).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
-                opened => break Some(opened?),
+                opened => break (Some(opened?), session),
             }
         };
+        if session.is_some() && origin.parent.is_none() {
+            // Where stages work is said by the workspace.
+            origin.working_dir = None;
+        }
         let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
         let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
         let run = Arc::new(Run::new(self.pipeline, id, settings, store.clone(), origin, 0));
+        if let Some(session) = session {
+            run.work_on(session);
+        }
         let mut driver = Driver::new(run.clone(), machine, self.limits);
         driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
         let task = runtime.spawn(driver.drive(handlers).instrument(span));

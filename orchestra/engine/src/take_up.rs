@@ -92,7 +92,8 @@ impl Driver {
                     if let (Event::TimerFired { id }, Some(keeping)) = (&happened.event, &mut self.keeping) {
                         keeping.timer_over(id);
                     }
-                    self.tell_machine(happened.event.clone(), happened.usage, self.elapsed);
+                    let snapshot = happened.snapshot.clone();
+                    self.tell_machine(happened.event.clone(), happened.usage, snapshot, self.elapsed);
                 }
             }
             if let Some(keeping) = &mut self.keeping {
@@ -239,9 +240,10 @@ impl Driver {
             elapsed,
             event,
             usage,
+            snapshot,
         } = noted.happened;
         self.count_turn(&event);
-        self.tell_machine(event, usage, Duration::from_nanos(elapsed));
+        self.tell_machine(event, usage, snapshot, Duration::from_nanos(elapsed));
     }
 
     /// Counts a turn of a node's script that is over.

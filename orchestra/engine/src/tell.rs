@@ -194,6 +194,12 @@ impl Driver {
                 return Ok(Some(id.node));
             }
             Observation::StageNoted { id } => return Ok(Some(id.node)),
+            Observation::SnapshotSaved { id, snapshot } => EventKind::SnapshotSaved {
+                node: run.name(id.node),
+                branch: self.branch(&id.branch),
+                snapshot: Box::new(snapshot.value),
+                unfinished: snapshot.unfinished,
+            },
             Observation::StageRetrying {
                 id,
                 index,

@@ -172,9 +172,7 @@ async fn of_conflicting_answers_of_many_processes_one_is_taken() {
         assert_eq!(taken.len(), 1, "{told:?}");
         // An answer of "No" ends the run: whoever comes after its end is told so.
         let ended = taken[0].contains("told N");
-        let late = |line: &String| {
-            line.ends_with(" no_question") || (ended && line.ends_with(" run_ended"))
-        };
+        let late = |line: &String| line.ends_with(" no_question") || (ended && line.ends_with(" run_ended"));
         assert_eq!(told.iter().filter(|line| late(line)).count(), 7, "{told:?}");
         if taken[0].contains("told Y") {
             while run.answer("second", Answer::choice("D")).is_err() {

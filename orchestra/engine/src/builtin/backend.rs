@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use orchestra_core::{FailureCategory, Outcome, Usage};
+use orchestra_graph::Stage;
 
 use super::child::WAITS_FOR_HUMAN;
 use crate::interview::InterviewError;
@@ -218,6 +219,13 @@ pub trait CodergenBackend: Send + Sync + 'static {
         &self,
         request: CodergenRequest,
     ) -> impl Future<Output = Result<CodergenReply, BackendError>> + Send;
+
+    /// Whether a model stage may change files: by tools that its model is given, or otherwise. Only a backend that is
+    /// sure says no ([`Handler::may_write`](crate::Handler::may_write)).
+    fn may_write(&self, stage: Stage<'_>) -> bool {
+        let _ = stage;
+        true
+    }
 }
 
 type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, BackendError>> + Send + 'a>>;
@@ -225,11 +233,16 @@ type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, Backe
 /// A backend whose type is forgotten.
 pub(crate) trait AnyBackend: Send + Sync {
     fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_>;
+    fn may_write_files(&self, stage: Stage<'_>) -> bool;
 }
 
 impl<B: CodergenBackend> AnyBackend for B {
     fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_> {
         Box::pin(self.run(request))
+    }
+
+    fn may_write_files(&self, stage: Stage<'_>) -> bool {
+        self.may_write(stage)
     }
 }
 
@@ -252,5 +265,9 @@ impl SimulationBackend {
 impl CodergenBackend for SimulationBackend {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
         Ok(SimulationBackend::response(request.stage.node().id()).into())
+    }
+
+    fn may_write(&self, _: Stage<'_>) -> bool {
+        false
     }
 }

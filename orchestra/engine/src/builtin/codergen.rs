@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orchestra_core::Outcome;
+use orchestra_graph::Stage;
 
 use super::backend::{AnyBackend, CodergenAnswer, CodergenRequest};
 use super::{output, status};
@@ -20,6 +21,10 @@ pub(crate) struct Codergen {
 impl Handler for Codergen {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move { stored(&stage, self.answer(&stage).await) })
+    }
+
+    fn may_write(&self, stage: Stage<'_>) -> bool {
+        self.backend.may_write_files(stage)
     }
 }
 

@@ -45,6 +45,11 @@ impl Handler for FanIn {
             }
         })
     }
+
+    fn may_write(&self, stage: Stage<'_>) -> bool {
+        let backend = self.backend.as_ref().filter(|_| asks_a_model(stage));
+        backend.is_some_and(|backend| backend.may_write_files(stage))
+    }
 }
 
 /// Lets a model choose, unless there is no choice.

@@ -216,6 +216,11 @@ impl Script {
         self.nodes.remove(node);
     }
 
+    /// Whether handlers are run.
+    pub(crate) fn runs_handlers(&self) -> bool {
+        self.runs_handlers
+    }
+
     /// Whether a node is simulated although it has a handler.
     fn simulates(&self, node: &str) -> bool {
         !self.runs_handlers || self.nodes.contains_key(node)

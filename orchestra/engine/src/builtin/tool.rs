@@ -62,7 +62,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     {
         command = command.inherit(name);
     }
-    if let Some(folder) = &stage.run().origin.working_dir {
+    if let Some(folder) = stage.working_dir() {
         command = command.directory(folder);
     }
     let began = settings.clock.elapsed();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use orchestra_core::{AnsweredBy, BranchStatus, FailureCategory, Question, RunFailure, Status, Usage};
 use orchestra_graph::Rule;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::NodeName;
 use super::fields::{millis, pairs, rule_word};
@@ -340,6 +341,19 @@ pub enum EventKind {
         /// The conditions that were tested, in the order of the file.
         tested: Vec<TestedCondition>,
     },
+    /// A stage has changed files, and its workspace has kept that.
+    SnapshotSaved {
+        /// The stage.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The files, as the workspace names them; of git repositories `{name: {git_sha, branch}}`.
+        snapshot: Box<Value>,
+        /// What a stage has yet to finish before the run may end, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unfinished: Option<String>,
+    },
     /// The state of the run is on the disk.
     CheckpointSaved {
         /// The stage that ended last.
@@ -463,5 +477,6 @@ names! {
     ToolCallCompleted
     StageLog
     EdgeSelected
+    SnapshotSaved
     CheckpointSaved
 }

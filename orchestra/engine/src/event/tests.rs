@@ -295,6 +295,12 @@ impl Any {
                 rule: self.one_of(&[Rule::Condition, Rule::FailureToRouting, Rule::Nothing]),
                 tested: self.tested(),
             },
+            "SnapshotSaved" => EventKind::SnapshotSaved {
+                node,
+                branch,
+                snapshot: Box::new(self.text().into()),
+                unfinished: self.maybe(Any::text),
+            },
             "CheckpointSaved" => EventKind::CheckpointSaved {
                 node,
                 checkpoint: self.text(),

@@ -6,6 +6,7 @@ use std::path::Path;
 use orchestra_core::{Context, NodeOutcome, RunFailure, State, Status};
 use orchestra_graph::{NodeIndex, SharedPipeline};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::line::Position;
@@ -70,6 +71,10 @@ pub struct Checkpoint {
     pub node_outcomes: BTreeMap<String, RecordedOutcome>,
     /// How often the run was restarted.
     pub restarts: u32,
+    /// The files of the main line, as its workspace names them; of git repositories `{name: {git_sha, branch}}`. `None`
+    /// where nothing was changed since the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_snapshot: Option<Value>,
     /// The named values.
     pub context: Context,
     /// The seed of every chance in the run.
@@ -150,6 +155,7 @@ impl Checkpoint {
                 .map(|(node, outcome)| (id(node.at()), outcome.into()))
                 .collect(),
             restarts: state.totals.restarts,
+            workspace_snapshot: main.snapshot().map(|snapshot| snapshot.value.clone()),
             context: main.context.clone(),
             seed: state.totals.seed,
             state: None,

@@ -73,6 +73,9 @@ pub struct Manifest {
     /// The run and the checkpoint whose state it began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<ReplayedFrom>,
+    /// What the workspace of the run needs to find its files again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Value>,
     /// The named values at its beginning.
     pub params: Context,
     /// What a simulated run's stages do.
