@@ -5,7 +5,7 @@
 //! never compared with each other to decide what is inside. Hard links are files of the folder like any other; a file
 //! is replaced, not written into, so what else has its content stays as it is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -114,10 +114,31 @@ impl Confined {
         Ok((file, metadata))
     }
 
+    /// Refuses a path that leads to what git keeps for itself, by its name or by links: a hook or a setting there is run
+    /// by git later, outside of everything that holds a model back.
+    pub(crate) fn not_of_git(&self, path: &Path) -> Result<(), ToolError> {
+        let real = path.ancestors().find_map(|part| self.dir.canonicalize(part).ok());
+        let parts = path
+            .components()
+            .chain(real.iter().flat_map(|real| real.components()));
+        let of_git = parts
+            .into_iter()
+            .any(|part| matches!(part, Component::Normal(name) if is_git_folder(name)));
+        match of_git {
+            true => Err(ToolError::new(format!(
+                "`{}` belongs to git itself, and is not written; change the files of the repository, and leave what is \
+                 in `.git` to git",
+                shown(path)
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// Puts a file into its place as a whole, with the folders around it. Says whether there was one before.
     ///
-    /// A link at the place is followed, where it stays inside; permissions are kept.
+    /// A link at the place is followed, where it stays inside; permissions are kept. What belongs to git is refused.
     pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<bool, ToolError> {
+        self.not_of_git(path)?;
         let fault = |fault: io::Error| self.fault(path, &fault);
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(ToolError::new(format!("`{}` names a folder", shown(path))));
@@ -214,6 +235,17 @@ impl Confined {
 
 #[cfg(unix)]
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+
+/// Whether some system takes a name for `.git`: without regard to capitals, by its short form, without the dots and blanks
+/// at its end, or without the signs that HFS+ does not see.
+fn is_git_folder(name: &OsStr) -> bool {
+    let unseen = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let name: String = name.to_string_lossy().chars().filter(|c| !unseen(*c)).collect();
+    // Behind a colon NTFS has the streams of a file.
+    let name = name.split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches(['.', ' ']);
+    name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case("git~1")
+}
 
 fn outside(path: &str) -> ToolError {
     let (path, _) = text::line_start(path, 200);
