@@ -5,13 +5,15 @@ use std::fs;
 use std::future::{Future, IntoFuture};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 
-use orchestra_core::State;
-use orchestra_graph::{NodeIndex, Pipeline};
+use orchestra_core::{Event, State};
+use orchestra_graph::{NodeIndex, Pipeline, Transform};
 
 use crate::error::StartError;
 use crate::handle::RunHandle;
 use crate::id::RunId;
+use crate::pinned::pinned;
 use crate::records::{Entry, Record};
 use crate::resume::ResumeBuilder;
 use crate::store::{
@@ -39,7 +41,7 @@ const ASIDE: [&str; 2] = ["visits", "branches"];
 ///     .build()?;
 /// let first = engine.start_loaded(load(), ()).await?.wait().await?;
 /// let folder = first.run_dir.expect("it is kept");
-/// // Before anything had ended:
+/// // Before anything had ended; `draft#1/1` would be where that attempt had:
 /// let again = engine.replay_loaded(&folder, "cp_000000", load(), ()).await?.wait().await?;
 /// assert_eq!(again.path, ["start", "draft", "exit"]);
 /// assert_ne!(again.run_id, first.run_id);
@@ -101,13 +103,13 @@ impl ReplayBuilder {
             runs.map_or_else(PathBuf::new, Path::to_owned).join(&*id)
         };
         let to = run_dir.unwrap_or_else(beside);
-        let (source, target) = (from.clone(), to.clone());
+        let (source, target, transforms) = (from.clone(), to.clone(), resume.transforms.clone());
         let forked = tokio::task::spawn_blocking(move || {
             let view = RunFolder::open(&source)?;
             let Fork {
                 mut manifest,
                 records,
-            } = fork(&view, &checkpoint)?;
+            } = fork(&view, &checkpoint, &transforms)?;
             manifest.run = id.to_string();
             manifest.started = now;
             let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
@@ -149,7 +151,7 @@ struct Fork {
     records: Vec<Vec<u8>>,
 }
 
-fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
+fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -> Result<Fork, StoreError> {
     let mut manifest = view.manifest().clone();
     let records = view.raw_records()?;
     let last = records.len().saturating_sub(1) as u64;
@@ -158,7 +160,11 @@ fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
         name: checkpoint.to_owned(),
         last: checkpoint_name(last),
     };
-    let number = checkpoint_number(checkpoint).ok_or_else(unknown)?;
+    let number = match checkpoint_number(checkpoint) {
+        Some(number) => Some(number),
+        None => ended_by(&manifest, &records, transforms, checkpoint),
+    };
+    let number = number.ok_or_else(unknown)?;
     if records.is_empty() || number > last {
         return Err(unknown());
     }
@@ -182,6 +188,39 @@ fn fork(view: &RunFolder, checkpoint: &str) -> Result<Fork, StoreError> {
     });
     let records = kept.to_vec();
     Ok(Fork { manifest, records })
+}
+
+/// The number of the record that says how an attempt such as `build#2/1` ended: a name of a checkpoint that is known
+/// before the record is written.
+fn ended_by(
+    manifest: &Manifest,
+    records: &[Vec<u8>],
+    transforms: &[Arc<dyn Transform>],
+    attempt: &str,
+) -> Option<u64> {
+    let mut pipeline = pinned(&manifest.pipeline, &manifest.children, transforms)?;
+    for (number, record) in records.iter().enumerate().rev() {
+        let Ok(record) = serde_json::from_slice::<Record>(record) else {
+            continue;
+        };
+        match record.entry {
+            Entry::Happened(happened) => {
+                if let Event::NodeFinished { id, .. } = &happened.event
+                    && id.name(&pipeline) == attempt
+                {
+                    return Some(number as u64);
+                }
+            }
+            // Before the change, nodes stood elsewhere in the table.
+            Entry::Changed {
+                pipeline: before,
+                children,
+                ..
+            } => pipeline = pinned(&before, &children, transforms)?,
+            Entry::Begin { .. } | Entry::Resume { .. } => {}
+        }
+    }
+    None
 }
 
 /// Copies what stages that had ended left in the folder of another run, and its artifacts.

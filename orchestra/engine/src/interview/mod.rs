@@ -10,7 +10,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use orchestra_core::{Answer, FailureCategory, Question, Reply};
+use orchestra_core::{Answer, FailureCategory, Outcome, Question, Reply};
+
+use crate::builtin::child::WAITS_FOR_HUMAN;
 
 pub use auto::AutoApprove;
 pub use callback::CallbackInterviewer;
@@ -60,6 +62,29 @@ impl InterviewError {
     pub fn unavailable(reason: impl Into<String>) -> InterviewError {
         InterviewError::Unavailable {
             reason: reason.into(),
+        }
+    }
+
+    /// The outcome of a stage whose question this is: it fails, or, where nobody can be asked, the run waits there for
+    /// somebody and makes the attempt again when it goes on.
+    ///
+    /// ```
+    /// use orchestra_engine::InterviewError;
+    /// let outcome = InterviewError::unavailable("no terminal").outcome();
+    /// assert_eq!(outcome.failure_code.as_deref(), Some("waits_for_human"));
+    /// ```
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            InterviewError::Unavailable { reason } => {
+                let mut outcome = Outcome::fail(reason);
+                outcome.failure_category = FailureCategory::Pipeline;
+                outcome.with_code(WAITS_FOR_HUMAN)
+            }
+            InterviewError::Failed { reason, category, .. } => {
+                let mut outcome = Outcome::fail(reason);
+                outcome.failure_category = *category;
+                outcome
+            }
         }
     }
 
