@@ -348,9 +348,8 @@ impl Agents {
     pub(crate) fn working_dir(&self, stage: &StageContext) -> Option<PathBuf> {
         let named = stage.node().text("repo").filter(|_| stage.workplace().is_none());
         let project = &self.shared.project;
-        let folder = named.and_then(|name| {
-            settings::repository_folder(&project.configuration, folder_of(project), name.trim())
-        });
+        let folder = named
+            .and_then(|name| settings::repository_folder(&project.configuration, folder_of(project), name));
         folder.or_else(|| stage.working_dir().map(Path::to_owned))
     }
 

@@ -11,7 +11,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_agent::{Agents, BuiltinTools, Message, ModelRequest, ToolContext, ToolRegistry, ToolSet};
+use orchestra_agent::support as support_of_tools;
+use orchestra_agent::{
+    Agents, BuiltinTools, Message, ModelRequest, ToolContext, ToolFuture, ToolNames, ToolRegistry, ToolSet,
+};
 use orchestra_config::{BUILT_IN_TOOLS, READ_ONLY_TOOLS};
 use orchestra_engine::{
     CodergenBackend as _, Outcome, RunEnd, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
@@ -19,7 +22,7 @@ use orchestra_engine::{
 };
 use orchestra_graph::render;
 use serde_json::{Value, json};
-use support::{Scripted, agents, calls, engine, pipeline, report};
+use support::{Scripted, builder, calls, engine, pipeline, report};
 use tools_support::{builtin, refused};
 
 /// A workspace that gives every line the same folders.
@@ -63,6 +66,21 @@ impl WorkspaceSession for Folders {
     }
 }
 
+/// A function of the program that says where it works, as `#[tool(repo = "backend")]` makes a tool of it.
+struct Here;
+
+impl ToolSet for Here {
+    const NAMES: ToolNames = ToolNames::List(&["backend:here"]);
+
+    fn register(self, registry: &mut ToolRegistry) {
+        let here = |_, context: ToolContext| -> ToolFuture<'static> {
+            Box::pin(async move { Ok(context.root().display().to_string().into()) })
+        };
+        let repository = Some("backend");
+        support_of_tools::register(registry, "here", "", Default::default(), repository, true, here);
+    }
+}
+
 /// A person's repositories in `own`, and those of a run in `work`.
 struct Ground {
     folder: tempfile::TempDir,
@@ -97,7 +115,7 @@ impl Ground {
              tools: {{backend: {{where: {{command: cat src/name; pwd}}}}}}\n",
             own.display()
         );
-        agents(&yaml, &[], model)
+        builder(&yaml, &[], model).tools(Here).build().unwrap()
     }
 
     fn workspace(&self) -> Folders {
@@ -132,7 +150,7 @@ fn results(request: &ModelRequest) -> Vec<(String, bool)> {
 }
 
 const TOOLS: &str = "agents: {worker: {only_tools: ['backend:read-file', 'backend:edit-file', 'backend:write-file', \
-    'backend:glob', 'backend:grep', 'backend:shell', 'backend:where', read-file]}}\n";
+    'backend:glob', 'backend:grep', 'backend:shell', 'backend:where', 'backend:here', read-file]}}\n";
 const FLOW: &str = "digraph { start -> work -> exit; work [agent=worker, prompt=Work] }";
 
 fn edit(path: &str) -> (&'static str, Value) {
@@ -154,6 +172,7 @@ async fn tools_of_a_repository_work_in_the_workspace_of_the_run_and_nowhere_else
             ("read_file", json!({"path": "frontend/src/name"})),
             ("backend__where", json!({})),
             ("backend__shell", json!({"command": "pwd"})),
+            ("backend__here", json!({})),
         ]),
         calls(&[edit("src/name")]),
         calls(&[
@@ -205,6 +224,7 @@ async fn tools_of_a_repository_work_in_the_workspace_of_the_run_and_nowhere_else
         (3, "work backend"),
         (3, work.to_str().unwrap()),
         (4, work.to_str().unwrap()),
+        (5, "work/backend"),
     ] {
         assert!(first[at].0.contains(holds), "{holds} is not in {}", first[at].0);
     }
@@ -255,6 +275,7 @@ async fn a_run_with_a_workspace_never_falls_back_on_a_persons_own_folder() {
         calls(&[
             ("backend__read_file", json!({"path": "src/name"})),
             ("backend__where", json!({})),
+            ("backend__edit_file", json!({"path": "src/name", "edits": []})),
         ]),
         report(json!({"status": "success"})),
     ]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use orchestra_graph::{Diagnostic, NodeIndex, kind};
 
-use crate::candidate::{Place, of_attribute};
+use crate::candidate::Place;
 use crate::choose::Resolver;
 use crate::decode::suggestion;
 use crate::resolved::ResolvedStage;
@@ -16,18 +16,19 @@ impl Resolver<'_> {
         let repositories = &self.project.configuration.workspace.repos;
         let known: Vec<&str> = repositories.keys().map(String::as_str).collect();
         for node in self.nodes() {
-            let Some(name) = of_attribute(self.stages.of_node(node, "repo")) else {
+            // A run takes the name as it is written.
+            let Some(name) = self.stages.of_node(node, "repo").filter(Said::is_filled) else {
                 continue;
             };
-            if repositories.contains_key(&name.value) {
+            if repositories.contains_key(&*name.text) {
                 continue;
             }
             let help = match known.is_empty() {
                 true => "define it in `workspace.repos` of the configuration".to_owned(),
-                false => suggestion(&name.value, &known),
+                false => suggestion(&name.text, &known),
             };
-            let message = format!("unknown repository `{}`", name.value);
-            self.tell(node, name.place, |span| {
+            let message = format!("unknown repository `{}`", name.text);
+            self.tell(node, Place::Pipeline(name.span), |span| {
                 Diagnostic::error("unknown_repository", message, span).help(help)
             });
         }
