@@ -126,6 +126,10 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tokio",
         ],
     ),
+    (
+        "orchestra-workspace",
+        &["orchestra-graph", "rustix", "serde", "serde_json", "thiserror"],
+    ),
 ];
 
 fn root() -> PathBuf {

@@ -1,0 +1,429 @@
+//! The program `git`, behind a trait.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The oldest git that does all that is asked of it: the first with `merge-tree --write-tree`.
+const OLDEST: (u32, u32) = (2, 38);
+
+/// How long a command may take where nothing else is said.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the output of a killed command is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What runs git: the program, or something that stands for it in a test.
+///
+/// ```
+/// use orchestra_workspace::{Git, GitCommand, GitError, GitOutput};
+/// struct Silent;
+/// impl Git for Silent {
+///     fn run(&self, _command: &GitCommand) -> Result<GitOutput, GitError> {
+///         Ok(GitOutput { status: 0, stdout: Vec::new(), stderr: String::new() })
+///     }
+/// }
+/// assert_eq!(Silent.run(&GitCommand::new(".").arg("status")).unwrap().status, 0);
+/// ```
+pub trait Git: Send + Sync + 'static {
+    /// Runs one command to its end.
+    ///
+    /// # Errors
+    ///
+    /// If it could not be run or took too long. An exit status that is not zero is no error here.
+    fn run(&self, command: &GitCommand) -> Result<GitOutput, GitError>;
+}
+
+/// One call of git: arguments, never a line of a shell.
+///
+/// ```
+/// use orchestra_workspace::GitCommand;
+/// let command = GitCommand::new("/srv/backend").args(["rev-parse", "HEAD"]);
+/// assert_eq!(command.name(), "rev-parse");
+/// assert_eq!(command.arguments().len(), 2);
+/// ```
+#[derive(Debug, Clone)]
+pub struct GitCommand {
+    folder: PathBuf,
+    settings: Vec<String>,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    stdin: Option<Vec<u8>>,
+    timeout: Duration,
+    held: Option<Arc<File>>,
+}
+
+impl GitCommand {
+    /// A command that runs in a folder.
+    pub fn new(folder: impl Into<PathBuf>) -> GitCommand {
+        GitCommand {
+            folder: folder.into(),
+            settings: Vec::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            stdin: None,
+            timeout: TIMEOUT,
+            held: None,
+        }
+    }
+
+    /// One more argument; the first is the subcommand.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> GitCommand {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = A>) -> GitCommand {
+        arguments.into_iter().fold(self, GitCommand::arg)
+    }
+
+    /// A setting for this command alone, as `core.quotePath=false`.
+    #[must_use]
+    pub fn setting(mut self, setting: impl Into<String>) -> GitCommand {
+        self.settings.push(setting.into());
+        self
+    }
+
+    /// A variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> GitCommand {
+        self.environment
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// What it reads from its standard input; nothing otherwise.
+    #[must_use]
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> GitCommand {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// How long it may take; 60 seconds otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> GitCommand {
+        self.timeout = timeout;
+        self
+    }
+
+    /// A locked file that the command holds as well, as its standard input: the lock outlives a caller that is killed
+    /// for as long as the command goes on. A command with an input of its own holds nothing.
+    #[must_use]
+    pub fn holding(mut self, lock: Arc<File>) -> GitCommand {
+        self.held = Some(lock);
+        self
+    }
+
+    /// The subcommand.
+    pub fn name(&self) -> String {
+        self.arguments
+            .first()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+
+    /// All arguments, the subcommand first.
+    pub fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+
+    /// The folder that it runs in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// What a command gave.
+///
+/// ```
+/// use orchestra_workspace::{Git, GitCommand, SystemGit};
+/// let output = SystemGit::find().unwrap().run(&GitCommand::new(".").arg("--version")).unwrap();
+/// assert_eq!(output.status, 0);
+/// assert!(output.stdout.starts_with(b"git version"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitOutput {
+    /// Its exit status; 128 and the signal's number where it was killed.
+    pub status: i32,
+    /// What it wrote.
+    pub stdout: Vec<u8>,
+    /// What it said, as text.
+    pub stderr: String,
+}
+
+/// Why git could not be run.
+///
+/// ```
+/// use orchestra_workspace::GitError;
+/// let error = GitError::TooOld { found: "2.30.1".into() };
+/// assert_eq!(error.code(), "git_too_old");
+/// assert_eq!(error.to_string(), "git 2.30.1 is too old; 2.38 or newer is needed");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GitError {
+    /// There is no such program.
+    #[error("there is no program `git`; install git 2.38 or newer, or add its folder to PATH")]
+    Missing,
+    /// The program is older than what is needed.
+    #[error("git {found} is too old; 2.38 or newer is needed")]
+    TooOld {
+        /// Its version.
+        found: String,
+    },
+    /// The program says no version.
+    #[error("`git --version` does not say a version but `{}`", .said.escape_debug())]
+    UnknownVersion {
+        /// What it said.
+        said: String,
+    },
+    /// The system did not run it.
+    #[error("`git {command}` could not be run: {source}")]
+    Failed {
+        /// The subcommand.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It took too long and was killed.
+    #[error("`git {command}` took longer than {} s and was ended", .after.as_secs())]
+    TimedOut {
+        /// The subcommand.
+        command: String,
+        /// How long it was given.
+        after: Duration,
+    },
+}
+
+impl GitError {
+    /// The error as one word, for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            GitError::Missing => "git_missing",
+            GitError::TooOld { .. } | GitError::UnknownVersion { .. } => "git_too_old",
+            GitError::Failed { .. } => "git_failed",
+            GitError::TimedOut { .. } => "git_timeout",
+        }
+    }
+}
+
+/// The program `git` of this machine.
+///
+/// Each call has the C locale, no prompts, no hooks, no background work, and nothing of the caller's `GIT_` variables;
+/// author and committer are fixed, so that nobody needs an identity.
+///
+/// ```
+/// use orchestra_workspace::SystemGit;
+/// let git = SystemGit::find().unwrap();
+/// assert!(git.version() >= (2, 38));
+/// ```
+#[derive(Debug, Clone)]
+pub struct SystemGit {
+    program: PathBuf,
+    version: (u32, u32),
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl SystemGit {
+    /// Finds `git` along PATH and asks for its version.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it is older than 2.38.
+    pub fn find() -> Result<SystemGit, GitError> {
+        SystemGit::at("git")
+    }
+
+    /// Takes a given program and asks for its version.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or older than 2.38.
+    pub fn at(program: impl Into<PathBuf>) -> Result<SystemGit, GitError> {
+        let mut git = SystemGit {
+            program: program.into(),
+            version: OLDEST,
+            environment: Vec::new(),
+        };
+        let output = git.run(&GitCommand::new(".").arg("--version"))?;
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let found = said.strip_prefix("git version ").unwrap_or_default();
+        let mut numbers = found.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+            return Err(GitError::UnknownVersion {
+                said: said.chars().take(200).collect(),
+            });
+        };
+        git.version = (major, minor);
+        if git.version < OLDEST {
+            return Err(GitError::TooOld {
+                found: found.to_owned(),
+            });
+        }
+        Ok(git)
+    }
+
+    /// A variable for all calls, such as `GIT_COMMITTER_DATE` for commits that are the same each time.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> SystemGit {
+        self.environment
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Its major and minor version.
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    fn command(&self, command: &GitCommand) -> io::Result<Command> {
+        let mut process = Command::new(&self.program);
+        process.arg("-C").arg(&command.folder);
+        let fixed = [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "core.quotePath=false",
+            "gc.auto=0",
+            "maintenance.auto=false",
+            "i18n.commitEncoding=UTF-8",
+            "advice.addEmbeddedRepo=false",
+        ];
+        for setting in fixed
+            .into_iter()
+            .chain(command.settings.iter().map(String::as_str))
+        {
+            process.arg("-c").arg(setting);
+        }
+        process.args(&command.arguments);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("GIT_") {
+                process.env_remove(&name);
+            }
+        }
+        process.env_remove("LANGUAGE").env("LC_ALL", "C");
+        // An empty program to ask with is none, and keeps git from looking for another.
+        process
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ASKPASS", "")
+            .env("SSH_ASKPASS", "");
+        process
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_PAGER", "cat")
+            .env("GIT_EDITOR", ":");
+        for role in ["AUTHOR", "COMMITTER"] {
+            process.env(format!("GIT_{role}_NAME"), "Orchestra");
+            process.env(format!("GIT_{role}_EMAIL"), "orchestra@localhost");
+        }
+        process.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        process.envs(command.environment.iter().map(|(name, value)| (name, value)));
+        process.stdin(match (&command.stdin, &command.held) {
+            (Some(_), _) => Stdio::piped(),
+            (None, Some(lock)) => Stdio::from(lock.try_clone()?),
+            (None, None) => Stdio::null(),
+        });
+        process.stdout(Stdio::piped()).stderr(Stdio::piped());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut process, 0);
+        Ok(process)
+    }
+}
+
+impl Git for SystemGit {
+    fn run(&self, command: &GitCommand) -> Result<GitOutput, GitError> {
+        let failed = |source: io::Error| GitError::Failed {
+            command: command.name(),
+            source,
+        };
+        let mut child = match self.command(command).map_err(failed)?.spawn() {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(GitError::Missing),
+            other => other.map_err(failed)?,
+        };
+        // Fails where the command ends before it has read all, which its status will say.
+        if let (Some(bytes), Some(mut pipe)) = (command.stdin.clone(), child.stdin.take()) {
+            thread::spawn(move || pipe.write_all(&bytes));
+        }
+        let (sender, outputs) = channel();
+        read_all(child.stdout.take(), 0, &sender);
+        read_all(child.stderr.take(), 1, &sender);
+        drop(sender);
+        let deadline = Instant::now().checked_add(command.timeout);
+        let Some([stdout, stderr]) = collect(&outputs, deadline) else {
+            kill(&mut child);
+            // Whatever still holds the pipes is not waited for without end.
+            let _ = collect(&outputs, Instant::now().checked_add(LAST_WORDS));
+            let _ = child.wait();
+            return Err(GitError::TimedOut {
+                command: command.name(),
+                after: command.timeout,
+            });
+        };
+        let status = child.wait().map_err(failed)?;
+        Ok(GitOutput {
+            status: status_number(status),
+            stdout,
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        })
+    }
+}
+
+/// Reads a pipe to its end in a thread of its own, so that a full pipe never stops the command.
+fn read_all(pipe: Option<impl Read + Send + 'static>, which: usize, sender: &Sender<(usize, Vec<u8>)>) {
+    let sender = sender.clone();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A pipe that breaks gives what came before; the exit status tells the rest.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        let _ = sender.send((which, bytes));
+    });
+}
+
+/// Both outputs, unless the deadline comes first.
+fn collect(outputs: &Receiver<(usize, Vec<u8>)>, deadline: Option<Instant>) -> Option<[Vec<u8>; 2]> {
+    let mut both = [Vec::new(), Vec::new()];
+    loop {
+        let received = match deadline {
+            Some(deadline) => outputs.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+            None => outputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok((which, bytes)) => {
+                if let Some(slot) = both.get_mut(which) {
+                    *slot = bytes;
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Some(both),
+            Err(RecvTimeoutError::Timeout) => return None,
+        }
+    }
+}
+
+fn kill(child: &mut Child) {
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    {
+        // Not reaped yet, so the number is still its own.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+}
+
+fn status_number(status: std::process::ExitStatus) -> i32 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return 128 + signal;
+    }
+    status.code().unwrap_or(-1)
+}

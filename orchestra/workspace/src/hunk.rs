@@ -1,0 +1,191 @@
+//! Conflict markers in files: found, read as data, and decided for one side.
+
+use serde::Serialize;
+
+/// The longest text of one side of a hunk, in bytes.
+const TEXT: usize = 4 * 1024;
+
+/// The most hunks of one file.
+const HUNKS: usize = 64;
+
+/// A part of a file that two sides changed.
+///
+/// ```
+/// use orchestra_workspace::Hunk;
+/// let hunk = Hunk { line: 3, ours: "a\n".into(), base: "\n".into(), theirs: "b\n".into(), cut: false };
+/// assert_eq!(serde_json::to_value(&hunk).unwrap()["line"], 3);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hunk {
+    /// The line of its first marker in the file with markers, from 1.
+    pub line: u32,
+    /// What was merged before has there; markers of an earlier conflict may be in it.
+    pub ours: String,
+    /// What both began from.
+    pub base: String,
+    /// What the side that conflicts has there.
+    pub theirs: String,
+    /// Whether one of the texts is longer than 4 KiB and was cut.
+    pub cut: bool,
+}
+
+/// How long markers are when so many sides were open before.
+pub(crate) fn marker_size(open: usize) -> usize {
+    7 + 2 * open
+}
+
+/// The lines of a file, each with its end.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// Whether a line begins with exactly so many of a character, and then a space, or its end where a label may be missing.
+fn is_marker(line: &[u8], sign: u8, size: usize) -> bool {
+    let count = line.iter().take_while(|byte| **byte == sign).count();
+    count == size
+        && line
+            .get(count)
+            .is_none_or(|next| matches!(next, b' ' | b'\n' | b'\r'))
+}
+
+/// Whether a file holds markers of any of so many sides.
+pub(crate) fn is_marked(bytes: &[u8], sides: usize) -> bool {
+    let sizes: Vec<usize> = (0..sides).map(marker_size).collect();
+    lines(bytes).any(|line| {
+        // A row of equal signs alone is also the underline of a title.
+        let signs = [b'<', b'>', b'|'];
+        sizes
+            .iter()
+            .any(|size| signs.iter().any(|sign| is_marker(line, *sign, *size)))
+    })
+}
+
+/// A part of a file with markers of one size.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'b> {
+    /// What is in no conflict.
+    Plain(&'b [u8]),
+    /// A conflict, with the line of its first marker.
+    Conflict {
+        line: u32,
+        ours: &'b [u8],
+        base: &'b [u8],
+        theirs: &'b [u8],
+        whole: &'b [u8],
+    },
+}
+
+/// Divides a file at the markers of one size; nothing if they do not fit together.
+pub(crate) fn parts(bytes: &[u8], size: usize) -> Option<Vec<Part<'_>>> {
+    let (mut parts, mut at, mut plain, mut number) = (Vec::new(), 0, 0, 0u32);
+    // The begin of each section of the conflict that is open, and where its marker began.
+    let mut open: Option<(u32, Vec<(usize, usize)>)> = None;
+    for line in lines(bytes) {
+        let (begin, end) = (at, at + line.len());
+        at = end;
+        number = number.saturating_add(1);
+        match &mut open {
+            None if is_marker(line, b'<', size) => {
+                parts.push(Part::Plain(bytes.get(plain..begin)?));
+                open = Some((number, vec![(begin, end)]));
+            }
+            None => {}
+            Some((_, sections)) if sections.len() == 1 && is_marker(line, b'|', size) => {
+                sections.push((begin, end))
+            }
+            Some((_, sections)) if sections.len() == 2 && is_marker(line, b'=', size) => {
+                sections.push((begin, end))
+            }
+            Some((first, sections)) if sections.len() == 3 && is_marker(line, b'>', size) => {
+                let (one, two, three) = (sections.first()?, sections.get(1)?, sections.get(2)?);
+                parts.push(Part::Conflict {
+                    line: *first,
+                    ours: bytes.get(one.1..two.0)?,
+                    base: bytes.get(two.1..three.0)?,
+                    theirs: bytes.get(three.1..begin)?,
+                    whole: bytes.get(one.0..end)?,
+                });
+                plain = end;
+                open = None;
+            }
+            Some(_) => {}
+        }
+    }
+    if open.is_some() {
+        return None;
+    }
+    parts.push(Part::Plain(bytes.get(plain..)?));
+    Some(parts)
+}
+
+/// The conflicts of one size as data.
+pub(crate) fn hunks(bytes: &[u8], size: usize) -> Vec<Hunk> {
+    let conflicts = parts(bytes, size)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|part| match part {
+            Part::Conflict {
+                line,
+                ours,
+                base,
+                theirs,
+                ..
+            } => {
+                let cut = [ours, base, theirs].iter().any(|text| text.len() > TEXT);
+                Some(Hunk {
+                    line,
+                    ours: bounded(ours),
+                    base: bounded(base),
+                    theirs: bounded(theirs),
+                    cut,
+                })
+            }
+            Part::Plain(_) => None,
+        });
+    conflicts.take(HUNKS).collect()
+}
+
+fn bounded(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..TEXT).unwrap_or(bytes)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, hunks, is_marked, parts};
+
+    const NESTED: &str = "one\n<<<<<<<<< left\n<<<<<<< a\nA\n||||||| base\nX\n=======\nB\n>>>>>>> b\n||||||||| base\nX\n=========\nC\n>>>>>>>>> c\nend\n";
+
+    #[test]
+    fn nested_markers_are_told_apart() {
+        let outer = hunks(NESTED.as_bytes(), 9);
+        assert_eq!(
+            (outer.len(), outer[0].line, outer[0].theirs.as_str()),
+            (1, 2, "C\n")
+        );
+        let inner = hunks(outer[0].ours.as_bytes(), 7);
+        assert_eq!(
+            (
+                inner[0].ours.as_str(),
+                inner[0].base.as_str(),
+                inner[0].theirs.as_str()
+            ),
+            ("A\n", "X\n", "B\n")
+        );
+        assert_eq!(hunks(NESTED.as_bytes(), 7)[0].line, 3);
+        assert!(
+            is_marked(NESTED.as_bytes(), 1)
+                && is_marked(b">>>>>>>>> c\n", 2)
+                && !is_marked(b">>>>>>>>> c\n", 1)
+        );
+    }
+
+    #[test]
+    fn an_underline_is_no_marker() {
+        assert!(!is_marked(b"Title\n=======\n<<<<<<<< eight\n", 3));
+        assert_eq!(
+            parts(b"Title\n=======\n", 7).unwrap(),
+            [Part::Plain(b"Title\n=======\n")]
+        );
+        assert_eq!(parts(b"<<<<<<< a\nnever closed\n", 7), None);
+    }
+}

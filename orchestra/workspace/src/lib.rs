@@ -1,0 +1,34 @@
+//! The git repositories that a run works in.
+//!
+//! A run has branches and work trees of its own. The user's work tree, index, HEAD and branches are only read. All of it
+//! is done by the program `git`, 2.38 or newer, and each operation may be killed at any moment: the next one goes on from
+//! what it finds, and no commit is left without a name.
+//!
+//! Refs that are ours, beside `refs/heads/BRANCH`:
+//!
+//! | Ref | Names |
+//! |---|---|
+//! | `refs/orchestra/base/BRANCH` | the commit that the branch began from; its presence says that a run made the branch |
+//! | `refs/orchestra/kept/BRANCH/DIGITS` | work that was set aside |
+//! | `refs/orchestra/open/BRANCH` | a merge that waits for its conflicts to be resolved |
+//!
+//! Everything here blocks; an asynchronous caller runs it on a thread for that.
+
+mod entry;
+mod fault;
+mod files;
+mod git;
+mod hunk;
+mod lock;
+mod message;
+mod open;
+mod repository;
+mod tree;
+mod watch;
+
+pub use fault::WorkspaceFault;
+pub use git::{Git, GitCommand, GitError, GitOutput, SystemGit};
+pub use hunk::Hunk;
+pub use message::Message;
+pub use repository::{Repository, Sha};
+pub use tree::{Ensured, Finish, Kept, Tree, TreeState};

@@ -1,0 +1,614 @@
+//! A repository of the user, in which runs have branches of their own.
+
+#[cfg(unix)]
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::fault::WorkspaceFault;
+use crate::git::{Git, GitCommand, GitOutput};
+use crate::lock::{RepositoryLock, ref_locks};
+use crate::tree::Tree;
+
+/// The name of an object in git: 40 or 64 hexadecimal digits.
+///
+/// ```
+/// use orchestra_workspace::Sha;
+/// let sha: Sha = "89e6c98d92887913cadf06b2adb97f26cde4849b".parse().unwrap();
+/// assert_eq!(sha.short(), "89e6c98d9288");
+/// assert!("HEAD".parse::<Sha>().is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sha(String);
+
+impl Sha {
+    /// All its digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its first 12 digits.
+    pub fn short(&self) -> &str {
+        self.0.get(..12).unwrap_or(&self.0)
+    }
+}
+
+impl std::str::FromStr for Sha {
+    type Err = WorkspaceFault;
+
+    fn from_str(text: &str) -> Result<Sha, WorkspaceFault> {
+        let digits = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if digits && (text.len() == 40 || text.len() == 64) {
+            return Ok(Sha(text.to_owned()));
+        }
+        Err(WorkspaceFault::InvalidSha {
+            text: text.chars().take(100).collect(),
+        })
+    }
+}
+
+impl fmt::Display for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sha({})", self.0)
+    }
+}
+
+/// A repository of the user. Its work tree, index, HEAD and branches are only read.
+///
+/// ```
+/// use std::sync::Arc;
+/// use orchestra_workspace::{Git, GitCommand, Repository, SystemGit};
+/// let folder = tempfile::tempdir().unwrap();
+/// let git = Arc::new(SystemGit::find().unwrap());
+/// git.run(&GitCommand::new(folder.path()).args(["init", "-q"])).unwrap();
+/// let repository = Repository::open(git, "backend", folder.path()).unwrap();
+/// assert_eq!(repository.name(), "backend");
+/// assert_eq!(repository.head().unwrap_err().code(), "no_commit");
+/// ```
+#[derive(Clone)]
+pub struct Repository(Arc<Inner>);
+
+struct Inner {
+    git: Arc<dyn Git>,
+    name: String,
+    top: PathBuf,
+    prefix: PathBuf,
+    common: PathBuf,
+}
+
+impl fmt::Debug for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repository")
+            .field("name", &self.0.name)
+            .field("top", &self.0.top)
+            .finish()
+    }
+}
+
+impl Repository {
+    /// Opens the repository that a folder is in; the folder may be below its top.
+    ///
+    /// # Errors
+    ///
+    /// If the folder is missing, is in no repository or in a bare one, or belongs to somebody whom git does not trust.
+    pub fn open(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, WorkspaceFault> {
+        let missing = || WorkspaceFault::RepositoryMissing {
+            repository: name.to_owned(),
+            path: path.to_owned(),
+        };
+        let none = || WorkspaceFault::NotARepository {
+            repository: name.to_owned(),
+            path: path.to_owned(),
+        };
+        // Named from the root, so that messages and refs of trees do not depend on the current folder.
+        let folder = path.canonicalize().map_err(|_| missing())?;
+        if !folder.is_dir() {
+            return Err(missing());
+        }
+        let opening = Inner {
+            git,
+            name: name.to_owned(),
+            top: folder.clone(),
+            prefix: PathBuf::new(),
+            common: folder.clone(),
+        };
+        let opening = Repository(Arc::new(opening));
+        let parse = |what: &str| {
+            opening
+                .command()
+                .args(["rev-parse", "--path-format=absolute", what])
+        };
+        let kind = opening.try_run(&parse("--is-bare-repository").arg("--is-inside-work-tree"))?;
+        if kind.status != 0 {
+            return Err(if kind.stderr.contains("not a git repository") {
+                none()
+            } else {
+                opening.fault(&parse("--is-bare-repository"), &kind)
+            });
+        }
+        match kind.stdout.as_slice() {
+            b"false\ntrue\n" => {}
+            bare if bare.starts_with(b"true") => {
+                return Err(WorkspaceFault::Bare {
+                    repository: name.to_owned(),
+                    path: path.to_owned(),
+                });
+            }
+            _ => return Err(none()),
+        }
+        let path_of = |what: &str| opening.run(&parse(what)).map(|output| path_from(&output));
+        let inner = Inner {
+            git: Arc::clone(&opening.0.git),
+            name: name.to_owned(),
+            top: path_of("--show-toplevel")?,
+            prefix: path_of("--show-prefix")?,
+            common: path_of("--git-common-dir")?,
+        };
+        Ok(Repository(Arc::new(inner)))
+    }
+
+    /// Refuses repositories that are one under two names.
+    ///
+    /// # Errors
+    ///
+    /// If two of them have the same git folder.
+    pub fn check_distinct(repositories: &[Repository]) -> Result<(), WorkspaceFault> {
+        for (at, second) in repositories.iter().enumerate() {
+            let first = repositories
+                .iter()
+                .take(at)
+                .find(|first| first.common() == second.common());
+            if let Some(first) = first {
+                return Err(WorkspaceFault::RepositoryTwice {
+                    first: first.name().to_owned(),
+                    second: second.name().to_owned(),
+                    path: second.common().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The name that the workspace gives it.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The top of the user's work tree.
+    pub fn top(&self) -> &Path {
+        &self.0.top
+    }
+
+    /// The folder that was named, below the top; empty where it is the top.
+    pub fn prefix(&self) -> &Path {
+        &self.0.prefix
+    }
+
+    /// The git folder that all its work trees share.
+    pub fn common(&self) -> &Path {
+        &self.0.common
+    }
+
+    /// The commit that the user has checked out, on a branch or not.
+    ///
+    /// # Errors
+    ///
+    /// If there is no commit yet, or git cannot be run.
+    pub fn head(&self) -> Result<Sha, WorkspaceFault> {
+        let none = || WorkspaceFault::NoCommit {
+            repository: self.name().to_owned(),
+            path: self.top().to_owned(),
+        };
+        self.resolve("HEAD^{commit}")?.ok_or_else(none)
+    }
+
+    /// Whether there is a branch of a name.
+    ///
+    /// # Errors
+    ///
+    /// If git cannot be run.
+    pub fn branch_exists(&self, branch: &str) -> Result<bool, WorkspaceFault> {
+        Ok(self.resolve(&head_ref(branch))?.is_some())
+    }
+
+    /// The commit of a branch, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If git cannot be run.
+    pub fn tip(&self, branch: &str) -> Result<Option<Sha>, WorkspaceFault> {
+        self.resolve(&head_ref(branch))
+    }
+
+    /// Whether a commit is there.
+    ///
+    /// # Errors
+    ///
+    /// If git cannot be run.
+    pub fn has_commit(&self, sha: &Sha) -> Result<bool, WorkspaceFault> {
+        Ok(self.resolve(&format!("{sha}^{{commit}}"))?.is_some())
+    }
+
+    /// Whether all of `ancestor` is in `descendant`; a commit is in itself.
+    ///
+    /// # Errors
+    ///
+    /// If one of the commits is not there, or git cannot be run.
+    pub fn is_ancestor(&self, ancestor: &Sha, descendant: &Sha) -> Result<bool, WorkspaceFault> {
+        if ancestor == descendant {
+            return Ok(true);
+        }
+        let command = self.command().args([
+            "merge-base",
+            "--is-ancestor",
+            ancestor.as_str(),
+            descendant.as_str(),
+        ]);
+        let output = self.try_run(&command)?;
+        match output.status {
+            0 => Ok(true),
+            1 => Ok(false),
+            _ => Err(self.fault(&command, &output)),
+        }
+    }
+
+    /// A tree of a run: a work tree at a path, on a branch of its own. Nothing is done yet.
+    pub fn tree(&self, path: PathBuf, branch: String) -> Tree {
+        Tree::new(self.clone(), path, branch)
+    }
+
+    /// Deletes a branch that a run made and that is merged, with the refs beside it. One that is gone is no error.
+    ///
+    /// # Errors
+    ///
+    /// If no run made it, it is checked out, or it has commits that `into` has not.
+    pub fn delete_branch(&self, branch: &str, into: &Sha) -> Result<(), WorkspaceFault> {
+        let lock = self.lock(&format!("delete branch {branch}"))?;
+        self.unlock_refs(&lock, branch);
+        if let Some(tip) = self.tip(branch)? {
+            if self.resolve(&base_ref(branch))?.is_none() {
+                return Err(WorkspaceFault::NotOurs {
+                    repository: self.name().to_owned(),
+                    branch: branch.to_owned(),
+                });
+            }
+            if !self.is_ancestor(&tip, into)? {
+                return Err(WorkspaceFault::NotMerged {
+                    repository: self.name().to_owned(),
+                    branch: branch.to_owned(),
+                    into: into.short().to_owned(),
+                });
+            }
+            self.delete_branch_locked(&lock, branch, &tip)?;
+        }
+        self.delete_beside(&lock, branch)
+    }
+
+    /// Deletes the branch itself, unless a tree has it.
+    pub(crate) fn delete_branch_locked(
+        &self,
+        lock: &RepositoryLock,
+        branch: &str,
+        tip: &Sha,
+    ) -> Result<(), WorkspaceFault> {
+        let in_use = self
+            .worktrees()?
+            .into_iter()
+            .find(|tree| tree.branch.as_deref() == Some(branch) && tree.path.exists());
+        if let Some(tree) = in_use {
+            return Err(WorkspaceFault::BranchInUse {
+                repository: self.name().to_owned(),
+                branch: branch.to_owned(),
+                path: tree.path,
+            });
+        }
+        self.delete_ref(lock, &head_ref(branch), tip)
+    }
+
+    /// Deletes the refs that mark a branch as one of a run; only after the branch, which would seem the user's otherwise.
+    pub(crate) fn delete_beside(&self, lock: &RepositoryLock, branch: &str) -> Result<(), WorkspaceFault> {
+        for name in [open_ref(branch), base_ref(branch)] {
+            if let Some(sha) = self.resolve(&name)? {
+                self.delete_ref(lock, &name, &sha)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A work tree that git knows.
+#[derive(Debug)]
+pub(crate) struct Worktree {
+    pub(crate) path: PathBuf,
+    pub(crate) branch: Option<String>,
+}
+
+/// What the rest of the crate does with a repository.
+impl Repository {
+    /// A command in the user's work tree, which only reads there.
+    pub(crate) fn command(&self) -> GitCommand {
+        GitCommand::new(&self.0.top)
+    }
+
+    /// Runs a command whatever its exit status.
+    pub(crate) fn try_run(&self, command: &GitCommand) -> Result<GitOutput, WorkspaceFault> {
+        Ok(self.0.git.run(command)?)
+    }
+
+    /// Runs a command that must succeed.
+    pub(crate) fn run(&self, command: &GitCommand) -> Result<Vec<u8>, WorkspaceFault> {
+        let output = self.try_run(command)?;
+        match output.status {
+            0 => Ok(output.stdout),
+            _ => Err(self.fault(command, &output)),
+        }
+    }
+
+    /// Runs a command that gives one object.
+    pub(crate) fn run_sha(&self, command: &GitCommand) -> Result<Sha, WorkspaceFault> {
+        let output = self.run(command)?;
+        let text = String::from_utf8_lossy(&output);
+        text.trim().parse().map_err(|_| self.unreadable(command))
+    }
+
+    pub(crate) fn unreadable(&self, command: &GitCommand) -> WorkspaceFault {
+        WorkspaceFault::Unreadable {
+            repository: self.name().to_owned(),
+            command: command.name(),
+        }
+    }
+
+    /// What a failed command means.
+    pub(crate) fn fault(&self, command: &GitCommand, output: &GitOutput) -> WorkspaceFault {
+        let repository = self.name().to_owned();
+        let said = output.stderr.trim();
+        let has = |part: &str| said.contains(part);
+        let detail: String = said
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .chars()
+            .take(300)
+            .collect();
+        if has("dubious ownership") {
+            return WorkspaceFault::Owner {
+                repository,
+                path: self.top().to_owned(),
+            };
+        }
+        if has("Read-only file system")
+            || has("insufficient permission for adding an object")
+            || has(".lock': Permission denied")
+        {
+            return WorkspaceFault::ReadOnly {
+                repository,
+                path: self.common().to_owned(),
+                detail,
+            };
+        }
+        if has(".lock': File exists") {
+            return WorkspaceFault::Locked { repository, detail };
+        }
+        WorkspaceFault::Command {
+            repository,
+            command: command.name(),
+            status: output.status,
+            stderr: said.chars().take(2000).collect(),
+        }
+    }
+
+    /// The object of a name, if there is one.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Option<Sha>, WorkspaceFault> {
+        let command = self
+            .command()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options", name]);
+        let output = self.try_run(&command)?;
+        if output.status == 0 {
+            let text = String::from_utf8_lossy(&output.stdout);
+            return text
+                .trim()
+                .parse()
+                .map(Some)
+                .map_err(|_| self.unreadable(&command));
+        }
+        // Quiet failure is absence; a failure that says something else is one.
+        let absent = output.stderr.is_empty() || output.stderr.contains("Needed a single revision");
+        if absent || output.status == 1 {
+            Ok(None)
+        } else {
+            Err(self.fault(&command, &output))
+        }
+    }
+
+    /// The tree of a commit.
+    pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha, WorkspaceFault> {
+        let missing = || self.missing(commit);
+        self.resolve(&format!("{commit}^{{tree}}"))?.ok_or_else(missing)
+    }
+
+    pub(crate) fn missing(&self, commit: &Sha) -> WorkspaceFault {
+        WorkspaceFault::CommitMissing {
+            repository: self.name().to_owned(),
+            sha: commit.to_string(),
+        }
+    }
+
+    /// The parents of a commit.
+    pub(crate) fn parents(&self, commit: &Sha) -> Result<Vec<Sha>, WorkspaceFault> {
+        let command = self.command().args([
+            "rev-list",
+            "--parents",
+            "-n",
+            "1",
+            "--end-of-options",
+            commit.as_str(),
+        ]);
+        let output = self.run(&command)?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let parents = text.split_whitespace().skip(1).map(str::parse);
+        parents
+            .collect::<Result<_, _>>()
+            .map_err(|_| self.unreadable(&command))
+    }
+
+    /// The message of a commit.
+    pub(crate) fn message_of(&self, commit: &Sha) -> Result<String, WorkspaceFault> {
+        let command = self
+            .command()
+            .args(["log", "-1", "--format=%B", "--end-of-options", commit.as_str()]);
+        Ok(String::from_utf8_lossy(&self.run(&command)?).into_owned())
+    }
+
+    /// Writes a commit object, which no ref names yet.
+    pub(crate) fn write_commit(
+        &self,
+        tree: &Sha,
+        parents: &[Sha],
+        message: &str,
+    ) -> Result<Sha, WorkspaceFault> {
+        let mut command = self
+            .command()
+            .args(["commit-tree", "--no-gpg-sign", tree.as_str(), "-m", message]);
+        for parent in parents {
+            command = command.arg("-p").arg(parent.as_str());
+        }
+        self.run_sha(&command)
+    }
+
+    pub(crate) fn lock(&self, operation: &str) -> Result<RepositoryLock, WorkspaceFault> {
+        RepositoryLock::take(self.name(), self.common(), operation)
+    }
+
+    /// Removes lock files of git on refs that only we change.
+    pub(crate) fn unlock_refs(&self, lock: &RepositoryLock, branch: &str) {
+        let names = [head_ref(branch), base_ref(branch), open_ref(branch)];
+        for path in ref_locks(self.common(), &names)
+            .into_iter()
+            .filter(|path| path.exists())
+        {
+            lock.unlock(&path);
+        }
+    }
+
+    /// Sets a ref from an old value, which is none where it is to be made.
+    pub(crate) fn set_ref(
+        &self,
+        lock: &RepositoryLock,
+        name: &str,
+        to: &Sha,
+        from: Option<&Sha>,
+    ) -> Result<(), WorkspaceFault> {
+        let old = from.map_or("", Sha::as_str);
+        let command = self.command().args([
+            "update-ref",
+            "--no-deref",
+            "-m",
+            "orchestra",
+            name,
+            to.as_str(),
+            old,
+        ]);
+        self.run(&command.holding(lock.file())).map(drop)
+    }
+
+    pub(crate) fn delete_ref(
+        &self,
+        lock: &RepositoryLock,
+        name: &str,
+        old: &Sha,
+    ) -> Result<(), WorkspaceFault> {
+        let command = self
+            .command()
+            .args(["update-ref", "--no-deref", "-d", name, old.as_str()]);
+        self.run(&command.holding(lock.file())).map(drop)
+    }
+
+    /// Names a commit so that it stays, and says under which name.
+    pub(crate) fn keep(
+        &self,
+        lock: &RepositoryLock,
+        branch: &str,
+        sha: &Sha,
+    ) -> Result<String, WorkspaceFault> {
+        let name = format!("{KEPT}{branch}/{}", sha.short());
+        for path in ref_locks(self.common(), std::slice::from_ref(&name))
+            .into_iter()
+            .filter(|path| path.exists())
+        {
+            lock.unlock(&path);
+        }
+        match self.resolve(&name)? {
+            Some(there) if there == *sha => {}
+            there => self.set_ref(lock, &name, sha, there.as_ref())?,
+        }
+        Ok(name)
+    }
+
+    /// All work trees, the user's first.
+    pub(crate) fn worktrees(&self) -> Result<Vec<Worktree>, WorkspaceFault> {
+        let output = self.run(&self.command().args(["worktree", "list", "--porcelain", "-z"]))?;
+        let mut trees: Vec<Worktree> = Vec::new();
+        for line in output.split(|byte| *byte == 0) {
+            if let Some(path) = line.strip_prefix(b"worktree ") {
+                trees.push(Worktree {
+                    path: os_path(path),
+                    branch: None,
+                });
+            } else if let (Some(branch), Some(tree)) =
+                (line.strip_prefix(b"branch refs/heads/"), trees.last_mut())
+            {
+                tree.branch = Some(String::from_utf8_lossy(branch).into_owned());
+            }
+        }
+        Ok(trees)
+    }
+}
+
+/// Where work that was set aside is kept.
+pub(crate) const KEPT: &str = "refs/orchestra/kept/";
+/// What marks branches as made by runs.
+pub(crate) const BASE: &str = "refs/orchestra/base/";
+/// Where open merges are.
+pub(crate) const OPEN: &str = "refs/orchestra/open/";
+
+pub(crate) fn head_ref(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
+pub(crate) fn base_ref(branch: &str) -> String {
+    format!("{BASE}{branch}")
+}
+
+pub(crate) fn open_ref(branch: &str) -> String {
+    format!("{OPEN}{branch}")
+}
+
+/// A path that git wrote as one line, which may itself hold line breaks.
+pub(crate) fn path_from(output: &[u8]) -> PathBuf {
+    os_path(output.strip_suffix(b"\n").unwrap_or(output))
+}
+
+/// A path from the bytes that git gives.
+pub(crate) fn os_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(os_text(bytes))
+}
+
+#[cfg(unix)]
+pub(crate) fn os_text(bytes: &[u8]) -> OsString {
+    <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes).to_owned()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn os_text(bytes: &[u8]) -> OsString {
+    String::from_utf8_lossy(bytes).into_owned().into()
+}

@@ -1,0 +1,214 @@
+//! Repositories for tests, made by the real git without any configuration of this machine.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orchestra_workspace::{Git, GitCommand, Message, Repository, Sha, SystemGit, Tree};
+use tempfile::TempDir;
+
+/// The program, without what is configured on this machine, at a time that stands still.
+pub fn git() -> Arc<SystemGit> {
+    let git = SystemGit::find()
+        .unwrap()
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
+    Arc::new(
+        git.env("GIT_AUTHOR_DATE", "1700000000 +0000")
+            .env("GIT_COMMITTER_DATE", "1700000000 +0000"),
+    )
+}
+
+/// A folder with a user's repository in it.
+pub struct Yard {
+    pub folder: TempDir,
+    pub user: PathBuf,
+}
+
+/// What must never change in the user's repository.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Untouched {
+    head: Vec<u8>,
+    index: Option<Vec<u8>>,
+    refs: String,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Yard {
+    /// A repository without a commit.
+    pub fn bare_start(options: &[&str]) -> Yard {
+        let folder = TempDir::new().unwrap();
+        let user = folder.path().canonicalize().unwrap().join("user");
+        fs::create_dir(&user).unwrap();
+        let yard = Yard { folder, user };
+        yard.git(&[&["init", "-q", "-b", "main"], options].concat());
+        yard
+    }
+
+    /// A repository with a few files and one commit.
+    pub fn new() -> Yard {
+        Yard::with(&[])
+    }
+
+    pub fn with(options: &[&str]) -> Yard {
+        let yard = Yard::bare_start(options);
+        yard.write("a.txt", "one\ntwo\nthree\n");
+        yard.write("src/b.txt", "b\n");
+        yard.write(".gitignore", "target/\n");
+        yard.commit_all("start");
+        yard
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        write(&self.user, path, text);
+    }
+
+    pub fn commit_all(&self, message: &str) -> Sha {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--no-verify", "--no-gpg-sign", "-m", message]);
+        self.git(&["rev-parse", "HEAD"]).trim().parse().unwrap()
+    }
+
+    /// Runs git in the user's work tree; it must succeed.
+    pub fn git(&self, words: &[&str]) -> String {
+        run(&self.user, words)
+    }
+
+    pub fn open(&self) -> Repository {
+        self.open_with(git())
+    }
+
+    pub fn open_with(&self, git: Arc<dyn Git>) -> Repository {
+        Repository::open(git, "backend", &self.user).unwrap()
+    }
+
+    pub fn tree(&self, repository: &Repository, line: &str) -> Tree {
+        let path = self.folder.path().join("trees/run1").join(line).join("backend");
+        let branch = if line == "session" {
+            "orchestra/poem/ab12".into()
+        } else {
+            format!("orchestra/poem/ab12-{line}")
+        };
+        repository.tree(path, branch)
+    }
+
+    /// A tree that is there, at the user's HEAD.
+    pub fn ready(&self) -> (Repository, Tree, Sha) {
+        let repository = self.open();
+        let base = repository.head().unwrap();
+        let tree = self.tree(&repository, "session");
+        tree.ensure(&base, &base).unwrap();
+        (repository, tree, base)
+    }
+
+    pub fn untouched(&self) -> Untouched {
+        let dot = PathBuf::from(self.git(&["rev-parse", "--absolute-git-dir"]).trim_end());
+        let mut files = BTreeMap::new();
+        collect(&self.user, &mut files);
+        let refs = self.git(&[
+            "for-each-ref",
+            "refs/heads",
+            "refs/tags",
+            "refs/remotes",
+            "refs/stash",
+        ]);
+        Untouched {
+            head: fs::read(dot.join("HEAD")).unwrap(),
+            index: fs::read(dot.join("index")).ok(),
+            refs: refs
+                .lines()
+                .filter(|line| !line.contains("refs/heads/orchestra/"))
+                .collect(),
+            files,
+        }
+    }
+}
+
+fn collect(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        if entry.file_name() == ".git" {
+            continue;
+        }
+        if kind.is_dir() {
+            collect(&path, files);
+        } else if kind.is_symlink() {
+            files.insert(
+                path.clone(),
+                fs::read_link(&path)
+                    .unwrap()
+                    .into_os_string()
+                    .into_encoded_bytes(),
+            );
+        } else if kind.is_file() {
+            files.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+}
+
+pub fn write(folder: &Path, path: &str, text: &str) {
+    let path = folder.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+pub fn read(folder: &Path, path: &str) -> String {
+    fs::read_to_string(folder.join(path)).unwrap()
+}
+
+/// Runs git in a folder as a person would, with hooks and settings of the repository.
+pub fn run(folder: &Path, words: &[&str]) -> String {
+    let (success, text) = try_run(folder, words);
+    assert!(success, "git {words:?}: {text}");
+    text
+}
+
+pub fn try_run(folder: &Path, words: &[&str]) -> (bool, String) {
+    let mut command = std::process::Command::new("git");
+    command
+        .arg("-C")
+        .arg(folder)
+        .args(words)
+        .stdin(std::process::Stdio::null());
+    for (name, value) in [("CONFIG_GLOBAL", "/dev/null"), ("CONFIG_SYSTEM", "/dev/null")] {
+        command.env(format!("GIT_{name}"), value);
+    }
+    for role in ["AUTHOR", "COMMITTER"] {
+        command
+            .env(format!("GIT_{role}_NAME"), "Person")
+            .env(format!("GIT_{role}_EMAIL"), "person@localhost");
+        command.env(format!("GIT_{role}_DATE"), "1700000000 +0000");
+    }
+    let output = command.output().unwrap();
+    let success = output.status.success();
+    let text = if success { output.stdout } else { output.stderr };
+    (success, String::from_utf8_lossy(&text).into_owned())
+}
+
+pub fn message(summary: &str) -> Message {
+    let trailers = vec![
+        ("Orchestra-Run".into(), "run1".into()),
+        ("Orchestra-Node".into(), "build".into()),
+    ];
+    Message {
+        summary: summary.into(),
+        body: String::new(),
+        trailers,
+    }
+}
+
+/// The text of a file in a commit.
+pub fn shown(repository: &Repository, sha: &Sha, path: &str) -> String {
+    let command = GitCommand::new(repository.top()).args(["show", &format!("{sha}:{path}")]);
+    let output = git().run(&command).unwrap();
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// All that is wrong with the objects of a repository, or has no name.
+pub fn unreachable(yard: &Yard) -> String {
+    yard.git(&["fsck", "--unreachable", "--no-reflogs", "--no-progress"])
+}
