@@ -55,7 +55,10 @@ fn repositories(place: Option<&Workplace>, here: Option<&Path>) -> String {
              their own."
         ),
         None if at_root => {
-            format!("The working folder holds a folder for each repository of the project: {named}.")
+            format!(
+                "The working folder holds a folder for each repository of the project: {named}. \
+             Files beside these folders are not kept."
+            )
         }
         None => format!("The project has several repositories: {named}."),
     };
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(
             told(&two(), "/work"),
             "# Where the files are\n\nThe working folder holds a folder for each repository of the project: `backend` in \
-             `backend/` and `frontend` in `frontend/`."
+             `backend/` and `frontend` in `frontend/`. Files beside these folders are not kept."
         );
         assert_eq!(
             told(&two(), "/work/backend"),

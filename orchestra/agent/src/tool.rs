@@ -123,6 +123,19 @@ impl ToolContext {
         Ok(self.at(folder))
     }
 
+    /// The folders of the repositories in the working folder, where that is the root of a workspace with several.
+    pub(crate) fn repositories(&self) -> Vec<String> {
+        let place = self.stage.as_ref().and_then(StageContext::workplace);
+        let Some(place) = place.filter(|place| place.root() == self.root) else {
+            return Vec::new();
+        };
+        let below = place
+            .repositories()
+            .filter_map(|(_, folder)| folder.strip_prefix(place.root()).ok());
+        let below = below.filter_map(|folder| folder.iter().next());
+        below.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
     /// The same call in another working folder.
     pub(crate) fn at(&self, root: &Path) -> ToolContext {
         ToolContext {

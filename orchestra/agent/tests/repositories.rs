@@ -249,6 +249,39 @@ async fn tools_of_a_repository_work_in_the_workspace_of_the_run_and_nowhere_else
 }
 
 #[tokio::test]
+async fn what_no_repository_would_keep_is_not_written() {
+    let ground = Ground::new();
+    symlink("..", ground.at("work/backend/up")).unwrap();
+    let write = |path: &str| ("write_file", json!({"path": path, "content": "new\n"}));
+    let model = Scripted::list([
+        calls(&[write("backend/new"), write("frontend/src/../new")]),
+        calls(&[
+            write("new"),
+            write("src/new"),
+            write("backend/../new"),
+            write("backend/up/new"),
+            write("backend/.git"),
+        ]),
+        report(json!({"status": "success"})),
+    ]);
+    let agents = ground.agents("", model.clone());
+    let flow = FLOW.replace("agent=worker, ", "");
+    ground.run(&agents, &flow, Some(ground.workspace())).await;
+    let asked = model.asked();
+    assert!(results(&asked[1]).iter().all(|(_, failed)| !failed));
+    assert_eq!(ground.read("work/backend/new"), "new\n");
+    assert_eq!(ground.read("work/frontend/new"), "new\n");
+    let refused = results(&asked[2]);
+    let (of_git, beside) = refused.split_last().unwrap();
+    assert!(of_git.0.contains("belongs to git itself"), "{of_git:?}");
+    for (said, failed) in beside {
+        let told = "lies in no repository, so nobody would keep it; give a path that begins with `backend/` or `frontend/`";
+        assert!(*failed && said.contains(told), "{said}");
+    }
+    assert!(!ground.at("work/new").exists() && !ground.at("work/src").exists());
+}
+
+#[tokio::test]
 async fn without_a_workspace_tools_work_in_the_repositories_themselves() {
     let ground = Ground::new();
     let model = Scripted::list([
@@ -320,7 +353,7 @@ async fn a_stage_is_told_of_its_folders_and_of_open_conflicts() {
         .collect();
     for text in [
         "\n\n# Where the files are\n\nThe working folder holds a folder for each repository of the project: `backend` in \
-         `backend/` and `frontend` in `frontend/`.\n\n# Conflicts to resolve\n\n",
+         `backend/` and `frontend` in `frontend/`. Files beside these folders are not kept.\n\n# Conflicts to resolve\n\n",
         "\n- `backend/src/name` (content), at line 1, by `left`\n",
         "\n\n# Your task\n\nOne",
     ] {

@@ -1,6 +1,6 @@
 //! What a pipeline wants of the repositories of its project.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, NodeIndex, kind};
 
@@ -8,6 +8,7 @@ use crate::candidate::Place;
 use crate::choose::Resolver;
 use crate::decode::suggestion;
 use crate::resolved::ResolvedStage;
+use crate::settings::BackendKind;
 use crate::stage::Said;
 
 impl Resolver<'_> {
@@ -40,6 +41,12 @@ impl Resolver<'_> {
         if self.project.configuration.workspace.repos.is_empty() {
             return;
         }
+        let resolved: BTreeMap<NodeIndex, &ResolvedStage> =
+            self.stages.model_stages().into_iter().zip(stages).collect();
+        let writers: BTreeSet<NodeIndex> = self
+            .nodes()
+            .filter(|node| self.may_write(*node, resolved.get(node).copied()))
+            .collect();
         let mut told = BTreeSet::new();
         for (fan_out, join) in self.stages.joins() {
             let what = match self.stages.kind(join) {
@@ -52,7 +59,7 @@ impl Resolver<'_> {
             if told.contains(&join) {
                 continue;
             }
-            let Some(writer) = self.writer(fan_out, join, stages) else {
+            let Some(writer) = self.writer(fan_out, join, &writers) else {
                 continue;
             };
             told.insert(join);
@@ -80,7 +87,12 @@ impl Resolver<'_> {
     }
 
     /// A stage between a fan-out and its join that may change files.
-    fn writer(&self, fan_out: NodeIndex, join: NodeIndex, stages: &[ResolvedStage]) -> Option<NodeIndex> {
+    fn writer(
+        &self,
+        fan_out: NodeIndex,
+        join: NodeIndex,
+        writers: &BTreeSet<NodeIndex>,
+    ) -> Option<NodeIndex> {
         let mut open = self.stages.next(fan_out);
         open.reverse();
         let mut seen = BTreeSet::from([fan_out, join]);
@@ -88,7 +100,7 @@ impl Resolver<'_> {
             if !seen.insert(node) {
                 continue;
             }
-            if self.may_write(node, stages) {
+            if writers.contains(&node) {
                 return Some(node);
             }
             open.extend(self.stages.next(node).into_iter().rev());
@@ -96,18 +108,13 @@ impl Resolver<'_> {
         None
     }
 
-    fn may_write(&self, node: NodeIndex, stages: &[ResolvedStage]) -> bool {
-        let id = self.stages.id(node);
+    fn may_write(&self, node: NodeIndex, resolved: Option<&ResolvedStage>) -> bool {
         match self.stages.kind(node) {
-            kind::CODERGEN | kind::FAN_IN => {
-                let stage = stages.iter().find(|stage| stage.node == id);
-                stage.is_some_and(|stage| {
-                    let configuration = &self.project.configuration;
-                    let hooked =
-                        stage.backend_kind.has_tools() && !stage.tools.is_empty() && self.has_hooks(node);
-                    hooked || stage.may_write(|tool| configuration.tool_is_read_only(tool))
-                })
-            }
+            kind::CODERGEN | kind::FAN_IN => resolved.is_some_and(|stage| {
+                let configuration = &self.project.configuration;
+                let calls = stage.backend_kind == BackendKind::Agent && !stage.tools.is_empty();
+                calls && self.has_hooks(node) || stage.may_write(|tool| configuration.tool_is_read_only(tool))
+            }),
             kind::START | kind::EXIT | kind::CONDITIONAL | kind::WAIT_HUMAN | kind::PARALLEL => false,
             // A command, a pipeline or a handler of the program may do what it likes.
             _ => true,
