@@ -523,6 +523,10 @@ impl Driver {
             line: self.run.line_of(id),
             snapshot: line.and_then(|line| line.snapshot()).cloned(),
             joined: joined.collect(),
+            join: id.branch.steps().last().and_then(|step| {
+                let fan_out = self.run.pipeline.stage(step.fan_out).row().fan_out?;
+                Some(fan_out.join)
+            }),
             may_write,
             holds_children: child::runs_another(node, &self.run.origin.registry),
             inherits: self.run.origin.parent.is_some(),

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_core::{EffectId, JoinedBranch, Outcome, Snapshot};
-use orchestra_graph::Pipeline;
+use orchestra_graph::{NodeIndex, Pipeline, Stage};
 use serde_json::Value;
 
 use crate::id::{RunId, fingerprint};
@@ -247,6 +247,7 @@ pub struct WorkspaceStage {
     pub(crate) line: String,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) joined: Vec<(String, JoinedBranch)>,
+    pub(crate) join: Option<NodeIndex>,
     pub(crate) may_write: bool,
     pub(crate) holds_children: bool,
     pub(crate) inherits: bool,
@@ -278,6 +279,11 @@ impl WorkspaceStage {
     /// edges, each with the name of its line.
     pub fn joined(&self) -> impl Iterator<Item = (&str, &JoinedBranch)> {
         self.joined.iter().map(|(line, branch)| (line.as_str(), branch))
+    }
+
+    /// The node at which the parallel block ends in which the stage is; `None` outside of one.
+    pub fn join(&self) -> Option<Stage<'_>> {
+        Some(self.stage.pipeline().stage(self.join?))
     }
 
     /// Whether the stage may change files.
