@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_config::{Agent, BackendKind, Project, Resolution, ResolveOptions, Sources};
-use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend};
-use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault};
+use orchestra_engine::{
+    BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend, StageContext,
+};
+use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadFault, Stage};
 
 use crate::cli_backend::CliBackend;
 use crate::definition::AgentDefinition;
+use crate::hooks::ToolHooks;
 use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
 use crate::providers::Models;
@@ -191,9 +194,8 @@ impl AgentsBuilder {
         let configuration = &self.project.configuration;
         let mut registry = ToolRegistry::default();
         BuiltinTools.register(&mut registry);
-        let path = self.project.path.as_deref().map(Path::new);
-        let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
-        settings::command_tools(configuration, folder, &mut registry)?;
+        let folder = folder_of(&self.project);
+        settings::project_tools(configuration, folder, &mut registry)?;
         for tool in self.registry.all() {
             registry.add(tool.clone());
         }
@@ -221,6 +223,12 @@ impl AgentsBuilder {
             }),
         })
     }
+}
+
+/// The folder of the configuration.
+fn folder_of(project: &Project) -> &Path {
+    let path = project.path.as_deref().map(Path::new);
+    path.and_then(Path::parent).unwrap_or(Path::new(""))
 }
 
 impl fmt::Debug for AgentsBuilder {
@@ -336,6 +344,15 @@ impl Agents {
         names.map(|name| name.value.clone()).collect()
     }
 
+    /// Where a stage works: where its run says, else in the repository that its node names.
+    pub(crate) fn working_dir(&self, stage: &StageContext) -> Option<PathBuf> {
+        let named = stage.node().text("repo").filter(|_| stage.workplace().is_none());
+        let project = &self.shared.project;
+        let folder = named
+            .and_then(|name| settings::repository_folder(&project.configuration, folder_of(project), name));
+        folder.or_else(|| stage.working_dir().map(Path::to_owned))
+    }
+
     /// How many tools run side by side in a backend of the configuration.
     pub(crate) fn parallel_tools(&self, backend: &str) -> Option<usize> {
         let backend = self.shared.project.configuration.backends.get(backend)?;
@@ -366,11 +383,31 @@ impl CodergenBackend for Agents {
         let name = &resolved.backend.value;
         let backend = self.shared.project.configuration.backends.get(name);
         match backend.and_then(|backend| settings::program(&backend.value)) {
-            Some(program) => talk.by_program(&CliBackend::new(program)).await,
+            Some(program) => {
+                let program = match self.working_dir(&talk.stage) {
+                    Some(folder) => program.working_dir(folder),
+                    None => program,
+                };
+                talk.by_program(&CliBackend::new(program)).await
+            }
             None => Err(
                 BackendError::terminal(format!("the backend `{name}` has no `command`")).code("cli_command"),
             ),
         }
+    }
+
+    fn may_write(&self, stage: Stage<'_>) -> bool {
+        let resolution = self.resolve(stage.pipeline());
+        let Some(resolved) = resolution.stage(stage.id()) else {
+            return true;
+        };
+        // Hooks are commands, which run with each call of a tool.
+        let calls = resolved.backend_kind == BackendKind::Agent && !resolved.tools.is_empty();
+        let is_read_only = |name: &str| {
+            let tool = self.shared.registry.get(name);
+            tool.is_some_and(|tool| tool.is_read_only())
+        };
+        calls && !ToolHooks::of_node(stage).is_empty() || resolved.may_write(is_read_only)
     }
 }
 

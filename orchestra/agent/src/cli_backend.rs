@@ -11,7 +11,7 @@ use orchestra_graph::format_duration;
 use serde_json::Value;
 
 use crate::model::ReasoningEffort;
-use crate::tools::line_start;
+use crate::tools::{is_of_git, line_start};
 
 /// How much of what a program writes is read.
 const OUTPUT: usize = 16 * 1024 * 1024;
@@ -346,7 +346,7 @@ impl CliBackend {
         if let Some(grace) = settings.grace {
             command = command.grace(grace);
         }
-        let names = settings.inherit_env.iter();
+        let names = settings.inherit_env.iter().filter(|name| !is_of_git(name));
         Ok(names.fold(command, |command, name| command.inherit(name)))
     }
 

@@ -14,7 +14,14 @@ const SILENT: &[&str] = &[
     "preferred_label",
 ];
 /// The beginnings of keys that are the engine's own.
-const SILENT_PREFIXES: &[&str] = &["graph.", "internal.", "parallel.", "stack.", "work."];
+const SILENT_PREFIXES: &[&str] = &[
+    "graph.",
+    "internal.",
+    "parallel.",
+    "stack.",
+    "work.",
+    "workspace.",
+];
 
 /// How many tokens a model is told at most of what came before; `None` where it is told all.
 ///
@@ -186,7 +193,7 @@ fn values(context: &Context, shares: &Shares) -> Vec<String> {
 }
 
 /// The beginning of a text in one line.
-fn excerpt(text: &str, limit: usize) -> String {
+pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(limit) {
         Some((at, _)) => format!("{} [...]", line.get(..at).unwrap_or_default().trim_end()),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use orchestra_engine::StageContext;
 use orchestra_engine::process::{Exit, ShellCommand};
-use orchestra_graph::format_duration;
 use orchestra_graph::table::Constant;
+use orchestra_graph::{Stage, format_duration};
 use serde_json::{Map, Value, json};
 
 use crate::tool::ToolContext;
@@ -67,12 +67,16 @@ impl ToolHooks {
     /// What `tool_hooks.pre` and `tool_hooks.post` say; the node's own attributes win over those of the graph, and an
     /// empty one is none.
     pub fn of(stage: &StageContext) -> ToolHooks {
+        ToolHooks::of_node(stage.node())
+    }
+
+    pub(crate) fn of_node(node: Stage<'_>) -> ToolHooks {
         let said = |name: &str| {
-            let of_graph = || match stage.pipeline().attribute(name) {
+            let of_graph = || match node.pipeline().attribute(name) {
                 Some(Constant::String(text)) => Some(text.to_string()),
                 _ => None,
             };
-            let of_node = stage.node().text(name).map(str::to_owned);
+            let of_node = node.text(name).map(str::to_owned);
             of_node.or_else(of_graph).filter(|text| !text.trim().is_empty())
         };
         ToolHooks {

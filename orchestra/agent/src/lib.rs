@@ -6,6 +6,7 @@ mod compaction;
 mod conversation;
 mod definition;
 mod fidelity;
+mod files;
 mod hooks;
 mod model;
 mod prices;

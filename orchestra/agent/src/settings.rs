@@ -1,6 +1,6 @@
 //! What the configuration says, as the parts of this crate want it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{
@@ -14,7 +14,7 @@ use crate::model::{ModelError, ModelErrorKind};
 use crate::prices::{PriceTable, Rates};
 use crate::providers::{KeySource, ProviderKind, ProviderSettings};
 use crate::tool::ToolRegistry;
-use crate::tools::CommandTool;
+use crate::tools::{CommandTool, InRepository, built_in};
 
 /// The providers of a configuration; those that it does not name are there with their defaults.
 pub(crate) fn providers(
@@ -134,8 +134,8 @@ pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
     Some(settings.inherit_env(names))
 }
 
-/// Puts the command tools of a configuration into a registry, those of repositories included.
-pub(crate) fn command_tools(
+/// Puts the tools of a configuration into a registry: its commands, and of each repository the built-in ones and its own.
+pub(crate) fn project_tools(
     configuration: &Configuration,
     folder: &Path,
     registry: &mut ToolRegistry,
@@ -143,19 +143,35 @@ pub(crate) fn command_tools(
     for (name, tool) in &configuration.tools {
         registry.add(Arc::new(command_tool(name, &tool.value)?));
     }
+    for repository in configuration.workspace.repos.keys() {
+        let Some(folder) = repository_folder(configuration, folder, repository) else {
+            continue;
+        };
+        for tool in built_in() {
+            registry.add(Arc::new(InRepository {
+                tool,
+                repository: repository.clone(),
+                folder: folder.clone(),
+            }));
+        }
+    }
     for (repository, tools) in &configuration.workspace.tools {
         for (name, tool) in &tools.value {
             let tool = command_tool(name, &tool.value)?.repository(repository);
-            let repos = &configuration.workspace.repos;
-            let path = repos.get(repository).and_then(|repo| repo.value.path.as_ref());
-            let tool = match path {
-                Some(path) => tool.directory(folder.join(&path.value)),
+            let tool = match repository_folder(configuration, folder, repository) {
+                Some(folder) => tool.directory(folder),
                 None => tool,
             };
             registry.add(Arc::new(tool));
         }
     }
     Ok(())
+}
+
+/// Where a repository of a configuration is, which lies in a folder itself.
+pub(crate) fn repository_folder(configuration: &Configuration, folder: &Path, name: &str) -> Option<PathBuf> {
+    let repository = configuration.workspace.repos.get(name)?;
+    Some(folder.join(&repository.value.path.as_ref()?.value))
 }
 
 fn command_tool(name: &str, settings: &ToolSettings) -> Result<CommandTool, ModelError> {

@@ -87,7 +87,11 @@ impl Tool for FunctionTool {
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
             check(&self.spec.parameters, &arguments)?;
-            (self.run)(arguments, context).await
+            // A function may belong to a repository of which no workspace knows.
+            let own = self
+                .repository
+                .and_then(|name| context.in_repository(name, None).ok());
+            (self.run)(arguments, own.unwrap_or(context)).await
         })
     }
 }

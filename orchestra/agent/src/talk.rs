@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, CodergenReply, Context, FailureCategory, Fidelity, InterviewError, Outcome,
-    Question, QuestionKind, Reply, Reservation, StageContext, StoreError, Surroundings, Usage,
+    Answer, BackendError, CodergenBackend as _, CodergenReply, Context, FailureCategory, Fidelity,
+    InterviewError, Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StoreError,
+    Surroundings, Usage,
 };
 use orchestra_graph::kind;
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
 use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events};
 use crate::fidelity::preamble;
+use crate::files::files;
 use crate::model::{Message, ModelReply, ModelRequest, ReasoningEffort, TokenUsage};
 use crate::report::Reportable;
 use crate::threads::Threads;
@@ -146,8 +148,8 @@ impl Talk<'_> {
         let selected = self.agents.selected(names).map_err(|error| {
             BackendError::terminal(format!("the tools of the stage cannot be had: {error}")).caused_by(error)
         })?;
-        let root = match stage.working_dir() {
-            Some(folder) => folder.to_owned(),
+        let root = match self.agents.working_dir(stage) {
+            Some(folder) => folder,
             None => std::env::current_dir()
                 .map_err(|error| BackendError::terminal("there is no working folder").caused_by(error))?,
         };
@@ -216,9 +218,15 @@ impl Talk<'_> {
         let stage = &self.stage;
         let task = self.task(reports)?;
         let told = preamble(fidelity, around, stage.goal(), stage.run_id(), stage.context());
-        let message = match told.is_empty() {
+        let may_write = self.agents.may_write(stage.node());
+        let files = files(stage.workplace(), stage.working_dir(), stage.context(), may_write);
+        let before: Vec<String> = [told, files]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
+        let message = match before.is_empty() {
             true => task,
-            false => format!("{told}\n\n# Your task\n\n{task}"),
+            false => format!("{}\n\n# Your task\n\n{task}", before.join("\n\n")),
         };
         let mut system = self.resolved.system.trim().to_owned();
         if reports {

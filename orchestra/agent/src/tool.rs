@@ -96,6 +96,54 @@ impl ToolContext {
         self
     }
 
+    /// The same call in a repository: in its folder of the workspace of the run, or where there is none in another one.
+    ///
+    /// # Errors
+    /// The workspace does not hold the repository. Its own folder is a person's, in which no run with a workspace works.
+    pub(crate) fn in_repository(
+        &self,
+        name: &str,
+        otherwise: Option<&Path>,
+    ) -> Result<ToolContext, ToolError> {
+        let place = self.stage.as_ref().and_then(StageContext::workplace);
+        let folder = match place {
+            Some(place) => {
+                let same = |known: &&str| canonical_name(known) == canonical_name(name);
+                let mut known = place.repositories();
+                let found = known.find(|(known, _)| same(known)).map(|(_, folder)| folder);
+                found.ok_or_else(|| {
+                    ToolError::new(format!("the workspace of this run has no repository `{name}`"))
+                })?
+            }
+            None => match otherwise {
+                Some(folder) => folder,
+                None => return Ok(self.clone()),
+            },
+        };
+        Ok(self.at(folder))
+    }
+
+    /// The folders of the repositories in the working folder, where that is the root of a workspace with several.
+    pub(crate) fn repositories(&self) -> Vec<String> {
+        let place = self.stage.as_ref().and_then(StageContext::workplace);
+        let Some(place) = place.filter(|place| place.root() == self.root) else {
+            return Vec::new();
+        };
+        let below = place
+            .repositories()
+            .filter_map(|(_, folder)| folder.strip_prefix(place.root()).ok());
+        let below = below.filter_map(|folder| folder.iter().next());
+        below.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    /// The same call in another working folder.
+    pub(crate) fn at(&self, root: &Path) -> ToolContext {
+        ToolContext {
+            root: root.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// How many bytes of a result the model reads. A tool that has more to say tells how to ask for the rest; what goes
     /// beyond this all the same is cut in the middle.
     pub fn most_output(&self) -> usize {
@@ -197,7 +245,8 @@ pub trait Tool: Send + Sync + 'static {
     /// What the model is told of it.
     fn spec(&self) -> ToolSpec;
 
-    /// The repository to which it belongs; in configurations it is then called `REPOSITORY:NAME`.
+    /// The repository to which it belongs; in configurations it is then called `REPOSITORY:NAME`. It works in the folder
+    /// that the workspace of a run has of it.
     fn repository(&self) -> Option<&str> {
         None
     }

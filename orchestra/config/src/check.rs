@@ -9,6 +9,7 @@ use crate::located::Located;
 use crate::names::{BUILT_IN_TOOLS, place, tool_name};
 use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
 use crate::tree;
+use crate::workspace::{self, GIT_VARIABLES};
 
 /// The codes of faults of `orchestra.yaml`.
 const CODES: Codes = Codes {
@@ -60,15 +61,8 @@ fn check(configuration: &Configuration, faults: &mut Faults) {
     backends(configuration, faults);
     for (name, tool) in &configuration.tools {
         tool_is_sound(name, tool, faults);
-        if BUILT_IN_TOOLS.contains(&tool_name(name).as_str()) {
-            faults.value(
-                format!("the tool `{name}` has the name of a built-in one"),
-                tool.span,
-                "give it another name",
-            );
-        }
     }
-    workspace(configuration, faults);
+    workspace::check(&configuration.workspace, faults);
     variables(&configuration.environment, faults);
     for folder in &configuration.prompts {
         if folder.trim().is_empty() || folder.contains('\0') {
@@ -266,40 +260,14 @@ fn pointers(backend: &Backend) -> impl Iterator<Item = (&str, Span)> {
         .map(|pointer| (pointer.as_str(), pointer.span))
 }
 
-fn workspace(configuration: &Configuration, faults: &mut Faults) {
-    let workspace = &configuration.workspace;
-    for (name, repository) in &workspace.repos {
-        if !is_name(name) {
-            faults.value(
-                format!("`{name}` is no name of a repository"),
-                repository.span,
-                "use letters, digits, `-`, `_` and `.`, and begin with a letter or digit",
-            );
-        }
-        if repository.path.as_ref().is_none_or(|path| path.trim().is_empty()) {
-            faults.value(
-                format!("nothing says where the repository `{name}` is"),
-                repository.span,
-                "add `path:`, relative to this file",
-            );
-        }
+pub(crate) fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mut Faults) {
+    if BUILT_IN_TOOLS.contains(&tool_name(name).as_str()) {
+        faults.value(
+            format!("the tool `{name}` has the name of a built-in one"),
+            tool.span,
+            "give it another name",
+        );
     }
-    let names: Vec<&str> = workspace.repos.keys().map(String::as_str).collect();
-    for (repository, tools) in &workspace.tools {
-        if !workspace.repos.contains_key(repository) {
-            faults.value(
-                format!("the workspace has no repository `{repository}`"),
-                tools.span,
-                suggestion(repository, &names),
-            );
-        }
-        for (name, tool) in tools.value.iter() {
-            tool_is_sound(name, tool, faults);
-        }
-    }
-}
-
-fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mut Faults) {
     let fits = !name.is_empty() && name.len() <= 48;
     if !fits
         || !name
@@ -350,6 +318,16 @@ fn tool_is_sound(name: &str, tool: &Located<CommandTool>, faults: &mut Faults) {
 fn variables(names: &[Located<String>], faults: &mut Faults) {
     for name in names {
         variable_name(name, faults);
+        if GIT_VARIABLES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            faults.value(
+                format!(
+                    "`{}` leads git to another repository than that in which a command works",
+                    name.value
+                ),
+                name.span,
+                "take it away",
+            );
+        }
     }
 }
 

@@ -40,10 +40,13 @@ impl<'r> Resolver<'r> {
         self.check_agents();
         let variables = self.variables();
         let nodes = self.stages.model_stages();
-        nodes
+        let stages: Vec<ResolvedStage> = nodes
             .into_iter()
             .map(|node| self.stage(node, &variables))
-            .collect()
+            .collect();
+        self.check_repositories();
+        self.check_joins(&stages);
+        stages
     }
 
     fn stage(&mut self, node: NodeIndex, variables: &Variables) -> ResolvedStage {
@@ -140,7 +143,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// Tells a fault where it is to be mended.
-    fn tell(&mut self, node: NodeIndex, place: Place, fault: impl FnOnce(Span) -> Diagnostic) {
+    pub(crate) fn tell(&mut self, node: NodeIndex, place: Place, fault: impl FnOnce(Span) -> Diagnostic) {
         match place {
             Place::Configuration(span) => {
                 let source = self.project.report.source.clone();

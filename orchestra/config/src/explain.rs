@@ -96,6 +96,11 @@ static PAGES: &[Page] = &[
         "Orchestra, model and provider resolution"
     ),
     page!(
+        "unknown_repository",
+        "a stage works in a repository that there is not",
+        "Orchestra, workspace"
+    ),
+    page!(
         "unknown_tool",
         "a tool that there is not is named",
         "Orchestra, agent-level tool configuration"
@@ -104,5 +109,10 @@ static PAGES: &[Page] = &[
         "unresolved_model",
         "a model stage has no model",
         "Orchestra, model and provider resolution"
+    ),
+    page!(
+        "workspace_join",
+        "branches that may change files meet where nothing can merge them",
+        "Orchestra, workspace"
     ),
 ];

@@ -15,6 +15,7 @@ mod layers;
 mod located;
 mod names;
 mod reports;
+mod repositories;
 mod resolve;
 mod resolved;
 mod scan;
@@ -25,12 +26,13 @@ mod stage;
 mod table;
 mod template;
 mod tree;
+mod workspace;
 
 pub use explain::{explain, rules};
 pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
-pub use names::{BUILT_IN_TOOLS, tool_name};
+pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
 pub use resolve::{Project, ResolveOptions};
 pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 #[cfg(feature = "schema")]
@@ -41,3 +43,4 @@ pub use settings::{
     Timespan, Workspace,
 };
 pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};
+pub use workspace::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};

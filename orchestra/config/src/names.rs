@@ -19,6 +19,13 @@ pub const BUILT_IN_TOOLS: &[&str] = &[
     "write-file",
 ];
 
+/// Those of them that change nothing.
+///
+/// ```
+/// assert!(!orchestra_config::READ_ONLY_TOOLS.contains(&"shell"));
+/// ```
+pub const READ_ONLY_TOOLS: &[&str] = &["glob", "grep", "read-file", "search-code"];
+
 /// The name of a tool as configurations write it: models and Rust say `read_file`.
 ///
 /// ```
@@ -91,11 +98,45 @@ impl Configuration {
             let own = self.workspace.tools.get(repository);
             let own = own.into_iter().flat_map(|tools| tools.keys().map(String::as_str));
             let tools = BUILT_IN_TOOLS.iter().copied().chain(own);
-            names.extend(tools.map(|tool| format!("{repository}:{}", tool_name(tool))));
+            names.extend(tools.map(|tool| tool_name(&format!("{repository}:{tool}"))));
         }
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// Whether a tool changes nothing, so far as this file knows: some that are built in do not, and commands that say so.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let text = b"tools: {count: {command: wc -l *, read_only: true}}\nworkspace: {repos: {api: {path: ../api}}}\n";
+    /// let (configuration, _) = Configuration::parse("orchestra.yaml", text);
+    /// assert!(configuration.tool_is_read_only("count") && configuration.tool_is_read_only("api:read_file"));
+    /// assert!(!configuration.tool_is_read_only("api:shell") && !configuration.tool_is_read_only("deploy"));
+    /// ```
+    pub fn tool_is_read_only(&self, name: &str) -> bool {
+        let name = tool_name(name);
+        let (repository, tool) = match name.split_once(':') {
+            Some((repository, tool)) => (Some(repository), tool),
+            None => (None, name.as_str()),
+        };
+        if READ_ONLY_TOOLS.contains(&tool) {
+            return true;
+        }
+        let named = |known: &str, wanted: &str| tool_name(known) == wanted;
+        let tools = match repository {
+            None => Some(&self.tools),
+            Some(repository) => {
+                let mut all = self.workspace.tools.iter();
+                all.find(|(known, _)| named(known, repository))
+                    .map(|(_, tools)| &tools.value)
+            }
+        };
+        let mut found = tools
+            .into_iter()
+            .flatten()
+            .filter(|(known, _)| named(known, tool));
+        found.any(|(_, tool)| tool.read_only.as_ref().is_some_and(|yes| yes.value))
     }
 }
 

@@ -123,6 +123,26 @@ pub struct ResolvedStage {
 }
 
 impl ResolvedStage {
+    /// Whether the stage may change files: a program may, and a model that has a tool which is not read-only.
+    ///
+    /// ```
+    /// use orchestra_config::{Project, ResolveOptions};
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { start -> ask -> work -> exit; ask [backend=direct]; work [backend=agent] }";
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let project = Project::default();
+    /// let resolution = project.resolve(&pipeline, &ResolveOptions::default());
+    /// let may_write = |node| resolution.stage(node).expect("a model stage").may_write(|tool| project.configuration.tool_is_read_only(tool));
+    /// assert!(may_write("work") && !may_write("ask"));
+    /// ```
+    pub fn may_write(&self, is_read_only: impl Fn(&str) -> bool) -> bool {
+        match self.backend_kind {
+            BackendKind::Direct | BackendKind::Simulation => false,
+            BackendKind::Cli => true,
+            BackendKind::Agent => !self.tools.iter().all(|tool| is_read_only(tool)),
+        }
+    }
+
     /// The message to the model. Without a task that is the node's prompt, else its label (Attractor 4.5). With one it
     /// is the rendered task, where the prompt is the variable `prompt`; a task that does not use it gets it appended.
     ///

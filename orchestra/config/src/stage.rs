@@ -35,6 +35,10 @@ pub(crate) trait Stages {
     fn of_graph(&self, name: &str) -> Option<Said<'_>>;
     /// The names of the graph's own attributes.
     fn graph_keys(&self) -> Vec<&str>;
+    /// The fan-outs with the nodes where their branches meet.
+    fn joins(&self) -> Vec<(NodeIndex, NodeIndex)>;
+    /// Where a node may lead: by its edges, and where it is tried again.
+    fn next(&self, node: NodeIndex) -> Vec<NodeIndex>;
 
     /// The nodes that ask a model: model stages, and fan-ins with a prompt.
     fn model_stages(&self) -> Vec<NodeIndex> {
@@ -106,6 +110,15 @@ impl Stages for Analysis<'_> {
             .iter()
             .map(|attribute| attribute.key.name())
             .collect()
+    }
+
+    fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
+        Analysis::joins(self)
+    }
+
+    fn next(&self, node: NodeIndex) -> Vec<NodeIndex> {
+        let edges = self.outgoing(node).iter().map(|edge| self.graph().edge(*edge).to);
+        edges.chain(self.retry_targets(node)).collect()
     }
 }
 
@@ -187,5 +200,19 @@ impl Stages for Table<'_> {
     fn graph_keys(&self) -> Vec<&str> {
         let rows = self.pipeline.attributes(self.pipeline.graph_attributes);
         rows.iter().map(|row| &*row.key).collect()
+    }
+
+    fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
+        let nodes = self.pipeline.nodes.iter().zip(0..);
+        nodes
+            .filter_map(|(row, at)| Some((NodeIndex(at), row.fan_out.as_ref()?.join)))
+            .collect()
+    }
+
+    fn next(&self, node: NodeIndex) -> Vec<NodeIndex> {
+        let stage = self.pipeline.stage(node);
+        let again = [stage.row().retry_target, stage.row().fallback_retry_target];
+        let edges = stage.edges().map(|(_, edge)| edge.to);
+        edges.chain(again.into_iter().flatten()).collect()
     }
 }

@@ -67,6 +67,10 @@ pub const ENGINE_KEYS: &[&str] = &[
     "tool.exit_code",
     "tool.last_line",
     "tool.output",
+    "workspace.conflict_count",
+    "workspace.conflicts",
+    "workspace.merged",
+    "workspace.unmerged",
 ];
 
 /// A task template, with the places of its lines in the file that holds it.

@@ -65,6 +65,43 @@ backends:
 }
 
 #[test]
+fn repositories_that_cannot_be_are_told() {
+    let text = "\
+workspace:
+  repos:
+    api: {path: ../api}
+    API: {path: ../other}
+    my_app: {path: app, branch_prefix: 'a b/'}
+    my-app: {path: ./app/, branch_prefix: ''}
+    ../up: {path: ../up, branch_prefix: bot-}
+    lib: {branch_prefix: x.lock/}
+  tools: {api: {read_file: {command: cat}}}
+environment: [GIT_DIR, GIT_SSH_COMMAND]
+backends:
+  coder: {kind: cli, command: my-agent, environment: [GIT_INDEX_FILE]}
+";
+    insta::assert_snapshot!(told(text));
+}
+
+#[test]
+fn tools_of_repositories_are_known_however_their_names_are_written() {
+    let text = b"agents: {a: {only_tools: ['my_app:read_file', 'my-app:run-tests']}}
+workspace: {repos: {my_app: {path: app}}, tools: {my_app: {run_tests: {command: make, read_only: true}}}}";
+    let (configuration, report) = Configuration::parse("orchestra.yaml", text);
+    assert_eq!(render::concise(&report), "");
+    let names = configuration.tool_names();
+    for name in ["my-app:read-file", "my-app:shell", "my-app:run-tests"] {
+        assert!(
+            names.iter().any(|known| known == name),
+            "{name} is not in {names:?}"
+        );
+    }
+    assert!(configuration.tool_is_read_only("my_app:run_tests"));
+    assert!(!configuration.tool_is_read_only("my_app:edit_file"));
+    assert!(!configuration.tool_is_read_only("other:run-tests"));
+}
+
+#[test]
 fn a_model_that_looks_like_a_number_is_taken_as_written() {
     let (configuration, report) = Configuration::parse(
         "orchestra.yaml",

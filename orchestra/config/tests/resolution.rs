@@ -389,3 +389,113 @@ fn a_large_pipeline_is_resolved_in_time() {
     );
     assert!(begin.elapsed() < std::time::Duration::from_secs(120));
 }
+
+const TWO: &str = "providers: {default: anthropic, anthropic: {models: {smart: claude-opus-4-6}}}
+agents:
+  reader: {only_tools: ['backend:read-file', 'frontend:grep', count]}
+  writer: {only_tools: ['backend:read-file', 'backend:edit-file']}
+tools:
+  count: {command: wc -l *, read_only: true}
+workspace:
+  repos: {backend: {path: ../backend}, frontend: {path: ../frontend}}
+  tools: {backend: {run-tests: {command: make test}}}
+";
+
+/// The faults of a pipeline in a project of two repositories, as `node code: message`.
+fn in_two(text: &'static str) -> Vec<String> {
+    let resolution = resolve(
+        &files([("orchestra.yaml", TWO), ("flows/a.dot", text)]),
+        ResolveOptions::default(),
+    );
+    let faults = resolution.reports.iter().flat_map(|report| &report.diagnostics);
+    faults
+        .map(|fault| format!("{}: {}", fault.code, fault.message))
+        .collect()
+}
+
+#[test]
+fn tools_and_stages_name_repositories_that_are_there() {
+    let sound = "digraph { start -> write -> exit; write [label=Write, agent=writer, repo=backend, agent.tools=\"frontend:glob\"] }";
+    assert_eq!(in_two(sound), [""; 0]);
+    let faults = in_two(
+        "digraph { start -> a -> b -> c -> exit
+            a [label=A, agent.tools=\"backend:raed-file, bakend:shell\"]
+            b [shape=parallelogram, label=B, tool_command=ls, repo=fronted]
+            c [type=\"acme.deploy\", repo=\"../backend\"] }",
+    );
+    assert_eq!(
+        faults,
+        [
+            "unknown_tool: unknown tool `backend:raed-file`",
+            "unknown_tool: unknown tool `bakend:shell`",
+            "unknown_repository: unknown repository `fronted`",
+            "unknown_repository: unknown repository `../backend`",
+        ]
+    );
+}
+
+#[test]
+fn the_table_of_stages_shows_the_tools_of_repositories() {
+    let text = "digraph { start -> write -> exit; write [label=Write, agent=writer, agent.tools=\"frontend:glob, backend:run_tests\"] }";
+    let resolution = resolve(
+        &files([("orchestra.yaml", TWO), ("flows/a.dot", text)]),
+        ResolveOptions::default(),
+    );
+    let told = resolution.table();
+    let tools = "tools   backend:edit-file, backend:read-file, backend:run-tests, frontend:glob";
+    assert!(told.contains(tools), "{told}");
+}
+
+#[test]
+fn branches_that_write_need_a_node_that_can_merge() {
+    let flow = |branches: &str, join: &str, way: &str| -> &'static str {
+        let text = format!(
+            "digraph {{ node [prompt=Do]; fan [shape=component, label=Fan]; start -> fan; fan -> a; fan -> b
+                {branches}; {join}; {way} }}"
+        );
+        Box::leak(text.into_boxed_str())
+    };
+    let way = "a -> j; b -> j; j -> exit";
+    let writes = "a [agent=writer]; b [agent=reader]";
+    let gate = "j [shape=hexagon, label=Gate]";
+    let told = ["workspace_join: the branches of `fan` meet at `j`, where nothing can merge their files"];
+    assert_eq!(in_two(flow(writes, gate, way)), told);
+    let routes =
+        "a -> j; b -> j; j -> exit [condition=\"outcome=success\"]; j -> a [condition=\"outcome!=success\"]";
+    assert_eq!(in_two(flow(writes, "j [shape=diamond, label=J]", routes)), told);
+    let exits = in_two(flow(writes, "", "a -> exit; b -> exit"));
+    let at_exit = "workspace_join: the branches of `fan` meet at `exit`, where nothing can merge their files";
+    assert_eq!(exits, [at_exit]);
+    for writer in [
+        "a [backend=simulation]; b [shape=parallelogram, tool_command=make]",
+        "a [agent=reader]; b [type=\"acme.build\"]",
+        "a [agent=reader]; b [agent=reader, \"tool_hooks.post\"=\"cargo fmt\"]",
+        "a [agent=reader]; b [agent=reader, agent.tools=\"backend:run-tests\"]",
+        "a [agent=reader]; b [label=B]",
+    ] {
+        assert_eq!(in_two(flow(writer, gate, way)), told, "{writer}");
+    }
+    for reader in [
+        "a [agent=reader]; b [backend=direct]",
+        "a [backend=simulation]; b [agent=reader, agent.tools=\"\"]",
+    ] {
+        assert_eq!(in_two(flow(reader, gate, way)), [""; 0], "{reader}");
+    }
+    // What runs has an outcome behind which files are merged.
+    for join in ["j [shape=tripleoctagon, label=J]", "j [agent=writer]"] {
+        assert_eq!(in_two(flow(writes, join, way)), [""; 0], "{join}");
+    }
+    // Without repositories there is nothing to merge.
+    let plain = files([
+        (
+            "orchestra.yaml",
+            "providers: {default: anthropic, anthropic: {models: {smart: m}}}\n",
+        ),
+        (
+            "flows/a.dot",
+            "digraph { fan [shape=component, label=F]; start -> fan; fan -> a -> j; fan -> b -> j -> exit
+            a [prompt=a]; b [prompt=b]; j [shape=hexagon, label=J] }",
+        ),
+    ]);
+    assert!(!resolve(&plain, ResolveOptions::default()).has_errors());
+}

@@ -310,11 +310,14 @@ attributes! {
     AgentMode "agent.mode" [node] Word(&["autonomous", "interactive"]), "autonomous", [], "Whether a person talks with the model during the stage.";
     ToolCommand "tool_command" [node] Text, "", [], "The shell command of a tool stage.";
     ToolEnv "tool_env" [graph node] Text, "", [], "Names, separated by commas, of environment variables that the command may also see.";
+    Repo "repo" [node] Text, "", [], "The repository of the configuration's workspace in which the stage works.";
     JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), "wait_all", [], "When a parallel block is satisfied.";
     JoinK "join_k" [node] Integer(1), "", [], "How many branches must succeed under `k_of_n`.";
     JoinQuorum "join_quorum" [node] Float(0.0, 1.0), "", [], "Which fraction of branches must succeed under `quorum`.";
     ErrorPolicy "error_policy" [node] Word(&["fail_fast", "continue", "ignore"]), "continue", [], "What a failed branch does to the others.";
     MaxParallel "max_parallel" [node] Integer(1), "4", [], "How many branches run at a time.";
+    MergePolicy "merge_policy" [node] Word(&["merge", "best_only", "none"]), "merge", [], "Which branches' files a fan-in brings together: those of all that succeeded, those of the one that it chose, or none.";
+    OnConflict "on_conflict" [node] Word(&["stage", "human", "fail"]), "stage", [], "Who mends files that branches of a fan-in changed in different ways: the next stage, a person, or nobody, which fails the fan-in.";
     DefaultChoice "human.default_choice" [node] Text, "", [], "The choice taken when nobody answers in time.";
     PollInterval "manager.poll_interval" [node] Time, "45s", [], "Time between two looks of a manager loop.";
     MaxCycles "manager.max_cycles" [node] Integer(1), "1000", [], "How often a manager loop looks.";

@@ -227,6 +227,56 @@ orchestra::pipeline! {
     silent(&package.check());
 }
 
+const REPOSITORIES: &str = "
+workspace:
+  repos: {backend: {path: ../backend, branch_prefix: bot/}, frontend: {path: ../frontend}}
+  tools: {backend: {lint: {command: make lint}}}
+";
+
+/// A pipeline whose branches write, of which each node and each tool of a repository can be spoilt.
+const BRANCHES: &str = "digraph review {
+    inputs=\"pr_diff\"
+    fan  [shape=component, label=Fan]
+    join [shape=tripleoctagon, label=Join, merge_policy=best_only, on_conflict=human]
+    api  [agent=reviewer, repo=backend, agent.tools=\"backend:edit-file, frontend:grep, backend:lint\"]
+    page [shape=parallelogram, label=Page, tool_command=\"make page\", repo=frontend]
+    start -> fan
+    fan -> api -> join
+    fan -> page -> join
+    join -> exit
+}
+";
+
+#[test]
+fn repositories_are_checked_with_the_pipeline() {
+    let package = package("config_repositories");
+    package.write("orchestra.yaml", format!("{CONFIG}{REPOSITORIES}"));
+    package.write("src/review.dot", BRANCHES);
+    silent(&package.check());
+    let told = |config: &str, flow: &str| {
+        package.write("orchestra.yaml", config);
+        package.write("src/review.dot", flow);
+        let said = package.check();
+        assert!(!said.built, "{flow}");
+        said.listed()
+    };
+    let sound = format!("{CONFIG}{REPOSITORIES}");
+    let spoilt = BRANCHES
+        .replace("repo=frontend", "repo=fronted")
+        .replace("backend:edit-file", "backend:edit-fiel")
+        .replace(
+            "shape=tripleoctagon, label=Join, merge_policy=best_only, on_conflict=human",
+            "shape=hexagon, label=Join",
+        );
+    let prefix = sound.replace("branch_prefix: bot/", "branch_prefix: .bot//");
+    let all = [
+        told(&prefix, &spoilt),
+        // A word that an attribute does not have is a fault of the language.
+        told(&sound, &BRANCHES.replace("best_only", "best-only")),
+    ];
+    expect("config_repositories.txt", &all.concat());
+}
+
 #[test]
 fn without_the_feature_the_option_says_so() {
     let package = package("config_unavailable");

@@ -131,7 +131,8 @@ impl CommandTool {
         Ok(self)
     }
 
-    /// Sets the repository to which the tool belongs.
+    /// Sets the repository to which the tool belongs. Its command runs in the folder that the workspace of the run has of
+    /// it; in a run without one, in the [directory](CommandTool::directory).
     pub fn repository(mut self, name: impl Into<String>) -> CommandTool {
         self.repository = Some(name.into());
         self
@@ -172,10 +173,12 @@ impl Tool for CommandTool {
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
             check(&self.spec.parameters, &arguments)?;
+            let context = match (&self.repository, &self.directory) {
+                (Some(name), folder) => context.in_repository(name, folder.as_deref())?,
+                (None, Some(folder)) => context.at(folder),
+                (None, None) => context,
+            };
             let mut command = in_context(ShellCommand::new(&self.command), &context).timeout(self.timeout);
-            if let Some(folder) = &self.directory {
-                command = command.directory(folder);
-            }
             for (name, value) in &arguments {
                 let text = match value {
                     Value::Null => continue,

@@ -5,7 +5,7 @@
 //! never compared with each other to decide what is inside. Hard links are files of the folder like any other; a file
 //! is replaced, not written into, so what else has its content stays as it is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -27,17 +27,20 @@ const LONGEST: usize = 4_096;
 pub(crate) struct Confined {
     dir: Dir,
     root: PathBuf,
+    /// The folders in it in which files may be written; all where it names none.
+    repositories: Vec<String>,
 }
 
 impl Confined {
-    /// Opens the working folder of a call.
-    pub(crate) fn open(root: &Path) -> Result<Confined, ToolError> {
+    /// Opens the working folder of a call. If it holds the repositories of a workspace, these are named.
+    pub(crate) fn open(root: &Path, repositories: Vec<String>) -> Result<Confined, ToolError> {
         let dir = Dir::open_ambient_dir(root, ambient_authority());
         let dir =
             dir.map_err(|fault| ToolError::new(format!("the working folder cannot be opened: {fault}")))?;
         Ok(Confined {
             dir,
             root: root.to_owned(),
+            repositories,
         })
     }
 
@@ -114,10 +117,58 @@ impl Confined {
         Ok((file, metadata))
     }
 
+    /// Refuses a path at which nothing is to be written, by its name or by links: what git keeps for itself, since a hook
+    /// or a setting there is run by git later, outside of everything that holds a model back; and what lies beside the
+    /// repositories of a workspace, since nobody keeps it.
+    pub(crate) fn writable(&self, path: &Path) -> Result<(), ToolError> {
+        let real = self.real(path);
+        let mut parts = path.components().chain(real.components());
+        if parts.any(|part| matches!(part, Component::Normal(name) if is_git_folder(name))) {
+            return Err(ToolError::new(format!(
+                "`{}` belongs to git itself, and is not written; change the files of the repository, and leave what is \
+                 in `.git` to git",
+                shown(path)
+            )));
+        }
+        let first = real.components().next().map(Component::as_os_str);
+        if self.repositories.is_empty() || self.repositories.iter().any(|name| first == Some(name.as_ref())) {
+            return Ok(());
+        }
+        let folders: Vec<String> = self
+            .repositories
+            .iter()
+            .map(|name| format!("`{name}/`"))
+            .collect();
+        Err(ToolError::new(format!(
+            "`{}` lies in no repository, so nobody would keep it; give a path that begins with {}",
+            shown(path),
+            folders.join(" or ")
+        )))
+    }
+
+    /// A path without links and `..`, as far as there is something at it.
+    fn real(&self, path: &Path) -> PathBuf {
+        let found = path.ancestors().find_map(|part| {
+            let rest = path.strip_prefix(part).ok()?;
+            Some(self.dir.canonicalize(part).ok()?.join(rest))
+        });
+        let mut real = PathBuf::new();
+        for part in found.as_deref().unwrap_or(path).components() {
+            match part {
+                Component::Normal(name) => real.push(name),
+                Component::ParentDir => drop(real.pop()),
+                _ => {}
+            }
+        }
+        real
+    }
+
     /// Puts a file into its place as a whole, with the folders around it. Says whether there was one before.
     ///
-    /// A link at the place is followed, where it stays inside; permissions are kept.
+    /// A link at the place is followed, where it stays inside; permissions are kept. What is not to be [written](Confined::writable) is
+    /// refused.
     pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<bool, ToolError> {
+        self.writable(path)?;
         let fault = |fault: io::Error| self.fault(path, &fault);
         if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(ToolError::new(format!("`{}` names a folder", shown(path))));
@@ -215,6 +266,17 @@ impl Confined {
 #[cfg(unix)]
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
+/// Whether some system takes a name for `.git`: without regard to capitals, by its short form, without the dots and blanks
+/// at its end, or without the signs that HFS+ does not see.
+fn is_git_folder(name: &OsStr) -> bool {
+    let unseen = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let name: String = name.to_string_lossy().chars().filter(|c| !unseen(*c)).collect();
+    // Behind a colon NTFS has the streams of a file.
+    let name = name.split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches(['.', ' ']);
+    name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case("git~1")
+}
+
 fn outside(path: &str) -> ToolError {
     let (path, _) = text::line_start(path, 200);
     ToolError::new(format!(
@@ -244,6 +306,6 @@ pub(crate) async fn work<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     let stop = context.cancellation().child_token();
     let _stopped = stop.clone().drop_guard();
-    let root = context.root().to_owned();
-    orchestra_engine::blocking(move || work(&Confined::open(&root)?, &stop)).await
+    let (root, repositories) = (context.root().to_owned(), context.repositories());
+    orchestra_engine::blocking(move || work(&Confined::open(&root, repositories)?, &stop)).await
 }

@@ -69,6 +69,7 @@ fn edit(folder: &Confined, arguments: &Arguments) -> Result<String, ToolError> {
     if arguments.edits.is_empty() {
         return Err(ToolError::new("`edits` is empty; give at least one replacement"));
     }
+    folder.writable(&path)?;
     let (file, metadata) = folder.file(&path)?;
     if metadata.len() > LARGEST {
         return Err(ToolError::new(format!(

@@ -7,6 +7,7 @@ mod edit;
 mod glob;
 mod grep;
 mod read;
+mod repository;
 mod runner;
 mod search;
 mod select;
@@ -19,9 +20,10 @@ use std::sync::Arc;
 
 pub(crate) use arguments::in_words;
 pub use command::{CommandTool, CommandToolError};
+pub(crate) use repository::InRepository;
 pub use runner::ToolRunner;
 pub use select::{SelectError, SelectedTools, select};
-pub(crate) use shell::in_context;
+pub(crate) use shell::{in_context, is_of_git};
 pub(crate) use text::{clipped, line_start};
 
 use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
@@ -39,7 +41,11 @@ use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
 /// | `search-code` | the files that fit some words best, with their best lines | yes |
 ///
 /// File tools reach nothing beyond the [root](crate::ToolContext::root) of their call: neither by `..` nor by an
-/// absolute path nor by a link, also one that is put into place while they work. `shell` can do what a program can.
+/// absolute path nor by a link, also one that is put into place while they work. They write nothing that git keeps for
+/// itself (`.git`): a hook there would be run by git later. `shell` can do what a program can.
+///
+/// Of each repository of the configuration there is one of each, such as `backend:read-file`, whose working folder is
+/// that repository.
 ///
 /// ```
 /// use orchestra_agent::{BuiltinTools, ToolRegistry, ToolSet};
@@ -63,19 +69,22 @@ impl ToolSet for BuiltinTools {
     ]);
 
     fn register(self, registry: &mut ToolRegistry) {
-        let tools: [Arc<dyn Tool>; 7] = [
-            Arc::new(read::ReadFile),
-            Arc::new(write::WriteFile),
-            Arc::new(edit::EditFile),
-            Arc::new(shell::Shell),
-            Arc::new(grep::Grep),
-            Arc::new(glob::GlobFiles),
-            Arc::new(search::SearchCode),
-        ];
-        for tool in tools {
+        for tool in built_in() {
             registry.add(tool);
         }
     }
+}
+
+pub(crate) fn built_in() -> [Arc<dyn Tool>; 7] {
+    [
+        Arc::new(read::ReadFile),
+        Arc::new(write::WriteFile),
+        Arc::new(edit::EditFile),
+        Arc::new(shell::Shell),
+        Arc::new(grep::Grep),
+        Arc::new(glob::GlobFiles),
+        Arc::new(search::SearchCode),
+    ]
 }
 
 /// What a model is told of a built-in tool.

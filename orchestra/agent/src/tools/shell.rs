@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use orchestra_config::GIT_VARIABLES;
 use orchestra_engine::process::{Exit, ShellCommand, ToolOutput};
 use orchestra_graph::format_duration;
 use schemars::JsonSchema;
@@ -62,7 +63,7 @@ impl Tool for Shell {
 
 /// A command with the folder, the environment and the end of a call.
 pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellCommand {
-    let names = context.inherited_env().iter();
+    let names = context.inherited_env().iter().filter(|name| !is_of_git(name));
     let command = names.fold(command, |command, name| command.inherit(name.as_str()));
     // What is read by a model is sent to its provider.
     let redactor = context.stage().and_then(|stage| stage.redactor().cloned());
@@ -70,6 +71,11 @@ pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellC
         .redact(redactor)
         .directory(context.root())
         .cancel(context.cancellation().clone())
+}
+
+/// Whether a variable would lead git to another repository than that of the folder in which a command runs.
+pub(crate) fn is_of_git(name: &str) -> bool {
+    GIT_VARIABLES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Runs a command, and tells a model what came of it; everything but the exit code 0 is an error.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use orchestra_agent::{
-    Agents, Arguments, Model, ModelError, ModelFuture, ModelReply, ModelRequest, OnText, StopReason, ToolCall,
+    Agents, AgentsBuilder, Arguments, Model, ModelError, ModelFuture, ModelReply, ModelRequest, OnText,
+    StopReason, ToolCall,
 };
 use orchestra_config::Project;
 use orchestra_engine::{Durability, Engine, EngineBuilder, RunResult};
@@ -96,17 +97,17 @@ const PROVIDERS: &str = "providers: {default: house, house: {kind: ollama, model
 
 /// Agents of a configuration, with one provider whose place the model takes.
 pub(crate) fn agents(yaml: &str, more: &[(&str, &str)], model: Scripted) -> Agents {
+    builder(yaml, more, model).build().unwrap()
+}
+
+pub(crate) fn builder(yaml: &str, more: &[(&str, &str)], model: Scripted) -> AgentsBuilder {
     let yaml = format!("{PROVIDERS}{yaml}");
     let mut all = vec![("orchestra.yaml", yaml.as_str())];
     all.extend(more);
     let files = files(&all);
     let project = Project::load("orchestra.yaml", &files);
     assert!(!project.report.has_errors(), "{:#?}", project.report.diagnostics);
-    Agents::builder(project)
-        .reader(files)
-        .model(model)
-        .build()
-        .unwrap()
+    Agents::builder(project).reader(files).model(model)
 }
 
 pub(crate) fn pipeline(text: &str) -> Pipeline {

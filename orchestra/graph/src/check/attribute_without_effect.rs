@@ -44,6 +44,7 @@ const OF_ONE_KIND: &[(&str, &[Known])] = &[
             Known::MaxParallel,
         ],
     ),
+    (kind::FAN_IN, &[Known::MergePolicy, Known::OnConflict]),
     (
         kind::MANAGER_LOOP,
         &[
@@ -92,6 +93,15 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             }
         }
     }
+    for (at, node) in input.nodes_with(&[Known::Repo]) {
+        let asks = node.attributes.filled(Known::Prompt).is_some();
+        let kind = input.kind(at);
+        let works = [kind::CODERGEN, kind::TOOL].contains(&kind) || kind == kind::FAN_IN && asks;
+        if works || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
+            continue;
+        }
+        faults.extend(written(node, &[Known::Repo]).map(|attribute| of_files(attribute, node)));
+    }
     freeform(input, faults);
 }
 
@@ -135,6 +145,19 @@ fn of_stages(attribute: &Attribute, node: &Node, what: &str) -> Diagnostic {
         .node(&*node.id)
 }
 
+fn of_files(attribute: &Attribute, node: &Node) -> Diagnostic {
+    let name = attribute.key.name();
+    fault(
+        format!("`{name}` has no effect on `{}`, which works on no files", node.id),
+        attribute,
+    )
+    .note("only a stage of a model, a tool or the program's own works in a repository")
+    .help(format!(
+        "write it on the stage that it is meant for, or remove `{name}`"
+    ))
+    .node(&*node.id)
+}
+
 fn of_one_kind(attribute: &Attribute, node: &Node, of: &str) -> Diagnostic {
     let name = attribute.key.name();
     let (what, shape) = described(of);
@@ -152,6 +175,7 @@ fn described(of: &str) -> (&'static str, &'static str) {
     let what = match of {
         kind::WAIT_HUMAN => "human gate",
         kind::PARALLEL => "fan-out",
+        kind::FAN_IN => "fan-in",
         kind::SUBPIPELINE => "sub-pipeline node",
         _ => "manager loop",
     };

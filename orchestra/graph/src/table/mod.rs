@@ -527,6 +527,11 @@ pub struct Stage<'p> {
 }
 
 impl<'p> Stage<'p> {
+    /// The pipeline to which it belongs.
+    pub fn pipeline(&self) -> &'p Pipeline {
+        self.pipeline
+    }
+
     /// The index.
     pub fn index(&self) -> NodeIndex {
         self.index

@@ -290,6 +290,36 @@ fn attributes_that_nothing_reads_are_found() {
         clean(&format!("node [{attribute}]; start -> a -> exit"));
         clean(&format!("a [type=\"acme.fan\", {attribute}]; start -> a -> exit"));
     }
+    for attribute in ["merge_policy=best_only", "on_conflict=human"] {
+        raises(&format!("a [label=A, {attribute}]; start -> a -> exit"), &nothing);
+        clean(&format!("node [{attribute}]; start -> a -> exit"));
+        clean(&format!(
+            "a [type=\"acme.merge\", {attribute}]; start -> a -> exit"
+        ));
+        clean(&format!(
+            "f [shape=component]; j [shape=tripleoctagon, {attribute}]; a [label=A]; b [label=B]\nstart -> f; f -> a -> j; f -> b -> j -> exit"
+        ));
+    }
+    for shape in [
+        "diamond",
+        "hexagon",
+        "house, stack.child_dotfile=\"x.dot\"",
+        "folder, subpipeline.name=lint",
+    ] {
+        raises(
+            &format!("d [shape={shape}, label=D, repo=api]; start -> d -> exit"),
+            &nothing,
+        );
+    }
+    for shape in [
+        "box",
+        "parallelogram, tool_command=ls",
+        "box, type=\"acme.build\"",
+    ] {
+        clean(&format!(
+            "a [shape={shape}, label=A, repo=api]; start -> a -> exit"
+        ));
+    }
     for attribute in [
         "manager.poll_interval=5s",
         "manager.max_cycles=3",

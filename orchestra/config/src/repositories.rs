@@ -1,0 +1,134 @@
+//! What a pipeline wants of the repositories of its project.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orchestra_graph::{Diagnostic, NodeIndex, kind};
+
+use crate::candidate::Place;
+use crate::choose::Resolver;
+use crate::decode::suggestion;
+use crate::resolved::ResolvedStage;
+use crate::settings::BackendKind;
+use crate::stage::Said;
+
+impl Resolver<'_> {
+    /// The repositories that nodes name.
+    pub(crate) fn check_repositories(&mut self) {
+        let repositories = &self.project.configuration.workspace.repos;
+        let known: Vec<&str> = repositories.keys().map(String::as_str).collect();
+        for node in self.nodes() {
+            // A run takes the name as it is written.
+            let Some(name) = self.stages.of_node(node, "repo").filter(Said::is_filled) else {
+                continue;
+            };
+            if repositories.contains_key(&*name.text) {
+                continue;
+            }
+            let help = match known.is_empty() {
+                true => "define it in `workspace.repos` of the configuration".to_owned(),
+                false => suggestion(&name.text, &known),
+            };
+            let message = format!("unknown repository `{}`", name.text);
+            self.tell(node, Place::Pipeline(name.span), |span| {
+                Diagnostic::error("unknown_repository", message, span).help(help)
+            });
+        }
+    }
+
+    /// The nodes where branches meet that may have changed files: files are merged behind the outcome of a node, and what
+    /// runs nothing has none.
+    pub(crate) fn check_joins(&mut self, stages: &[ResolvedStage]) {
+        if self.project.configuration.workspace.repos.is_empty() {
+            return;
+        }
+        let resolved: BTreeMap<NodeIndex, &ResolvedStage> =
+            self.stages.model_stages().into_iter().zip(stages).collect();
+        let writers: BTreeSet<NodeIndex> = self
+            .nodes()
+            .filter(|node| self.may_write(*node, resolved.get(node).copied()))
+            .collect();
+        let mut told = BTreeSet::new();
+        for (fan_out, join) in self.stages.joins() {
+            let what = match self.stages.kind(join) {
+                kind::EXIT => "the exit",
+                kind::CONDITIONAL => "a routing node",
+                kind::WAIT_HUMAN => "a human gate",
+                kind::PARALLEL => "another fan-out",
+                _ => continue,
+            };
+            if told.contains(&join) {
+                continue;
+            }
+            let Some(writer) = self.writer(fan_out, join, &writers) else {
+                continue;
+            };
+            told.insert(join);
+            let message = format!(
+                "the branches of `{}` meet at `{}`, where nothing can merge their files",
+                self.stages.id(fan_out),
+                self.stages.id(join)
+            );
+            let note = format!(
+                "`{}` is {what} and runs nothing, and `{}` may change files",
+                self.stages.id(join),
+                self.stages.id(writer)
+            );
+            self.tell(join, Place::Nowhere, |span| {
+                Diagnostic::error("workspace_join", message, span)
+                    .note(note)
+                    .help("put a fan-in (`shape=tripleoctagon`) before it")
+            });
+        }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = NodeIndex> + use<> {
+        let count = u32::try_from(self.stages.count()).unwrap_or(u32::MAX);
+        (0..count).map(NodeIndex)
+    }
+
+    /// A stage between a fan-out and its join that may change files.
+    fn writer(
+        &self,
+        fan_out: NodeIndex,
+        join: NodeIndex,
+        writers: &BTreeSet<NodeIndex>,
+    ) -> Option<NodeIndex> {
+        let mut open = self.stages.next(fan_out);
+        open.reverse();
+        let mut seen = BTreeSet::from([fan_out, join]);
+        while let Some(node) = open.pop() {
+            if !seen.insert(node) {
+                continue;
+            }
+            if writers.contains(&node) {
+                return Some(node);
+            }
+            open.extend(self.stages.next(node).into_iter().rev());
+        }
+        None
+    }
+
+    fn may_write(&self, node: NodeIndex, resolved: Option<&ResolvedStage>) -> bool {
+        match self.stages.kind(node) {
+            kind::CODERGEN | kind::FAN_IN => resolved.is_some_and(|stage| {
+                let configuration = &self.project.configuration;
+                let calls = stage.backend_kind == BackendKind::Agent && !stage.tools.is_empty();
+                calls && self.has_hooks(node) || stage.may_write(|tool| configuration.tool_is_read_only(tool))
+            }),
+            kind::START | kind::EXIT | kind::CONDITIONAL | kind::WAIT_HUMAN | kind::PARALLEL => false,
+            // A command, a pipeline or a handler of the program may do what it likes.
+            _ => true,
+        }
+    }
+
+    /// Whether commands run around the calls of the stage's tools.
+    fn has_hooks(&self, node: NodeIndex) -> bool {
+        ["tool_hooks.pre", "tool_hooks.post"].into_iter().any(|name| {
+            let said = self
+                .stages
+                .of_node(node, name)
+                .or_else(|| self.stages.of_graph(name));
+            said.as_ref().is_some_and(Said::is_filled)
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! What a configuration says of its repositories must fit together.
+
+use std::collections::BTreeMap;
+
+use orchestra_graph::Span;
+
+use crate::check::{is_name, tool_is_sound};
+use crate::decode::{Faults, suggestion};
+use crate::names::tool_name;
+use crate::settings::{Repository, Workspace};
+
+/// What the names of the branches of runs begin with, where a repository says nothing else.
+///
+/// ```
+/// use orchestra_config::{DEFAULT_BRANCH_PREFIX, Repository};
+/// assert_eq!(Repository::default().prefix(), DEFAULT_BRANCH_PREFIX);
+/// ```
+pub const DEFAULT_BRANCH_PREFIX: &str = "orchestra/";
+
+/// The variables by which git finds a repository and its parts. None of them reaches a command: it would work in another
+/// repository than the one of its folder.
+///
+/// ```
+/// assert!(orchestra_config::GIT_VARIABLES.contains(&"GIT_DIR"));
+/// ```
+pub const GIT_VARIABLES: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// The longest beginning of a branch name, in bytes: the whole name is a path of a file.
+const LONGEST_PREFIX: usize = 100;
+
+impl Repository {
+    /// What the names of the branches of runs begin with: `branch_prefix`, else `orchestra/`.
+    ///
+    /// ```
+    /// use orchestra_config::Repository;
+    /// let repository = Repository { branch_prefix: Some("bot/".to_owned().into()), ..Repository::default() };
+    /// assert_eq!(repository.prefix(), "bot/");
+    /// ```
+    pub fn prefix(&self) -> &str {
+        let said = self.branch_prefix.as_ref();
+        said.map_or(DEFAULT_BRANCH_PREFIX, |prefix| prefix.as_str())
+    }
+}
+
+pub(crate) fn check(workspace: &Workspace, faults: &mut Faults) {
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    let mut paths: BTreeMap<String, &str> = BTreeMap::new();
+    for (name, repository) in &workspace.repos {
+        if !is_name(name) {
+            faults.value(
+                format!("`{name}` is no name of a repository"),
+                repository.span,
+                "use letters, digits, `-`, `_` and `.`, and begin with a letter or digit",
+            );
+        }
+        // Both would be one folder on some systems, and their tools have one name.
+        if let Some(other) = names.insert(tool_name(name).to_lowercase(), name) {
+            faults.value(
+                format!("the repositories `{other}` and `{name}` cannot be told apart"),
+                repository.span,
+                "give one of them a name that differs in more than capitals, `-` and `_`",
+            );
+        }
+        match repository.path.as_ref().filter(|path| !path.trim().is_empty()) {
+            None => faults.value(
+                format!("nothing says where the repository `{name}` is"),
+                repository.span,
+                "add `path:`, relative to this file",
+            ),
+            Some(path) => {
+                if let Some(other) = paths.insert(plain(path), name) {
+                    faults.value(
+                        format!("the repositories `{other}` and `{name}` are the same folder"),
+                        path.span,
+                        "take one of them away",
+                    );
+                }
+            }
+        }
+        if let Some(prefix) = &repository.branch_prefix
+            && let Some(why) = prefix_fault(prefix)
+        {
+            faults.value(
+                format!("`{}` is no beginning of a branch name: {why}", prefix.value),
+                prefix.span,
+                format!("write the beginning of a branch name, such as `{DEFAULT_BRANCH_PREFIX}`"),
+            );
+        }
+    }
+    let names: Vec<&str> = workspace.repos.keys().map(String::as_str).collect();
+    for (repository, tools) in &workspace.tools {
+        if !workspace.repos.contains_key(repository) {
+            unknown(repository, tools.span, &names, faults);
+        }
+        for (name, tool) in tools.value.iter() {
+            tool_is_sound(name, tool, faults);
+        }
+    }
+}
+
+fn unknown(repository: &str, span: Span, names: &[&str], faults: &mut Faults) {
+    let message = format!("the workspace has no repository `{repository}`");
+    faults.value(message, span, suggestion(repository, names));
+}
+
+/// A path without what makes no difference to it.
+fn plain(path: &str) -> String {
+    let path = path.trim().replace('\\', "/");
+    let root = if path.starts_with('/') { "/" } else { "" };
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .collect();
+    format!("{root}{}", parts.join("/"))
+}
+
+/// Why no branch can begin so, by the rules of `git check-ref-format` and `git branch`.
+fn prefix_fault(prefix: &str) -> Option<String> {
+    let wrong = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
+    if prefix.is_empty() {
+        return Some("it is empty".to_owned());
+    }
+    if prefix.len() > LONGEST_PREFIX {
+        return Some(format!("it has more than {LONGEST_PREFIX} bytes"));
+    }
+    if let Some(found) = prefix.chars().find(|c| wrong(*c)) {
+        return Some(format!("it holds {found:?}"));
+    }
+    if let Some(found) = ["..", "//", "@{"]
+        .into_iter()
+        .find(|found| prefix.contains(found))
+    {
+        return Some(format!("it holds `{found}`"));
+    }
+    if let Some(found) = ["/", "-"].into_iter().find(|found| prefix.starts_with(found)) {
+        return Some(format!("it begins with `{found}`"));
+    }
+    // What stands behind the last `/` goes on with the name of the pipeline.
+    let whole = prefix.rsplit_once('/').map_or("", |(whole, _)| whole);
+    if whole.split('/').any(|part| part.ends_with(".lock")) {
+        return Some("a part of it ends with `.lock`".to_owned());
+    }
+    let hidden = prefix.split('/').any(|part| part.starts_with('.'));
+    hidden.then(|| "a part of it begins with `.`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{plain, prefix_fault};
+
+    #[test]
+    fn beginnings_of_branch_names_follow_git() {
+        for prefix in [
+            "orchestra/",
+            "bot-",
+            "a/b/",
+            "x",
+            "prüfung/",
+            "a.lock",
+            "a@b/",
+            "a./",
+            "@/",
+            "{x}/",
+        ] {
+            assert_eq!(prefix_fault(prefix), None, "{prefix:?}");
+        }
+        for prefix in [
+            "",
+            "/a",
+            "a//",
+            "//",
+            "-a/",
+            ".a/",
+            "a/.b",
+            "a/.",
+            ".",
+            "a..",
+            "a/../",
+            "a b/",
+            "a\t",
+            "a~1/",
+            "a^/",
+            "a:b/",
+            "a?/",
+            "a*/",
+            "a[1]/",
+            "a\\b",
+            "a@{u}/",
+            "a.lock/",
+            "b/a.lock/c",
+            "a\u{7f}",
+            &"x".repeat(101),
+        ] {
+            assert!(prefix_fault(prefix).is_some(), "{prefix:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_folder_is_known_again() {
+        assert_eq!(plain("./a//b/"), plain("a/b"));
+        assert_ne!(plain("/a"), plain("a"));
+        assert_ne!(plain("../a"), plain("a"));
+    }
+}
