@@ -57,7 +57,8 @@
 //!
 //! Features: `macros` (on by default) brings the macros and the engine; `engine` the engine alone; without either
 //! this is the language alone, [`graph`]. `cli` brings the whole command line, `testkit` what tests of pipelines need,
-//! `agents` models, tools and the project configuration: the modules `agents` and `config`, and `#[tool]`.
+//! `agents` models, tools and the project configuration: the modules `agents` and `config`, and `#[tool]`; `workspace`
+//! runs that work in git repositories.
 
 #[cfg(feature = "macros")]
 #[doc(hidden)]
@@ -88,6 +89,9 @@ pub use orchestra_sessions as sessions;
 #[cfg(feature = "testkit")]
 #[doc(inline)]
 pub use orchestra_testkit as testkit;
+#[cfg(feature = "workspace")]
+#[doc(inline)]
+pub use orchestra_workspace as workspace;
 
 /// Binds a pipeline of another module, or of another crate, to handlers of this program.
 ///

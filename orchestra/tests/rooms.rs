@@ -128,7 +128,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "orchestra-workspace",
-        &["orchestra-graph", "rustix", "serde", "serde_json", "thiserror"],
+        &[
+            "orchestra-engine",
+            "orchestra-graph",
+            "rustix",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+        ],
     ),
 ];
 

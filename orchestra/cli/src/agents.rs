@@ -87,6 +87,11 @@ impl ProjectAgents {
         })
     }
 
+    /// The configuration.
+    pub(crate) fn project(&self) -> &Project {
+        &self.project
+    }
+
     fn with_options<T>(&self, resolve: impl FnOnce(&ResolveOptions<'_>) -> T) -> T {
         resolve(&ResolveOptions {
             reader: Some(&self.reader),

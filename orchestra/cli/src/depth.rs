@@ -18,6 +18,7 @@ use crate::progress::{named, one_line, time};
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 use crate::waiting::{Open, Waiting};
+use crate::workspace::{BranchStates, branches, short};
 
 /// How many entries of a path are shown, the latest ones.
 const MOST: usize = 200;
@@ -33,6 +34,8 @@ pub(crate) struct Depth {
     tool_calls: Vec<ToolCallRow>,
     nodes: Vec<NodeTotals>,
     questions: Vec<Asked>,
+    #[serde(skip_serializing_if = "BranchStates::is_empty")]
+    workspace: BranchStates,
     /// The command that goes on with it, where one can.
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<String>,
@@ -97,6 +100,16 @@ impl Depth {
             let events = events.filter_map(|event| serde_json::from_value::<RunEvent>(event).ok());
             events.for_each(|event| waiting.event(&event));
         }
+        let workspace = match run.manifest().workspace {
+            Some(_) => {
+                let events = run.events(1)?.into_iter();
+                let events: Vec<RunEvent> = events
+                    .filter_map(|event| serde_json::from_value(event).ok())
+                    .collect();
+                branches(run.manifest(), &events)
+            }
+            None => BranchStates::new(),
+        };
         let stopped = Stopped::in_folder(runs, Some(folder));
         let (resume, replay) = match session.status {
             SessionStatus::Paused | SessionStatus::Interrupted => (stopped.resume(), None),
@@ -113,6 +126,7 @@ impl Depth {
             tool_calls: index.tool_calls(&name)?,
             nodes: index.node_totals(&name)?,
             questions: waiting.iter().map(Asked::of).collect(),
+            workspace,
             resume,
             replay,
             session,
@@ -186,6 +200,17 @@ impl Depth {
             &format!("{}{}", session.checkpoints, last.unwrap_or_default()),
         );
         page.fact("used", &used(session.usage));
+        let width = self.workspace.keys().map(String::len).max().unwrap_or(0);
+        for (at, (name, state)) in self.workspace.iter().enumerate() {
+            let stands = match (&state.merging, state.git_sha == state.base) {
+                (Some(_), _) => format!("at {}, with a merge that is not finished", short(&state.git_sha)),
+                (None, true) => "nothing changed".to_owned(),
+                (None, false) => format!("at {}", short(&state.git_sha)),
+            };
+            let (branch, base) = (&state.branch, short(&state.base));
+            let key = if at == 0 { "works on" } else { "" };
+            page.fact(key, &format!("{name:<width$}  {branch} from {base}, {stands}"));
+        }
         let counts = [
             (session.epoch.saturating_sub(1), "resumed"),
             (session.restarts, "restarted"),

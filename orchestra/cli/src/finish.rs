@@ -13,6 +13,7 @@ use crate::answers::how_to_answer;
 use crate::error::Exit;
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
+use crate::workspace::{BranchStates, Left};
 
 /// Where a run is kept, and the commands that deal with it.
 pub(crate) struct Stopped<'s> {
@@ -111,6 +112,8 @@ struct Written<'a> {
     resume: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<&'a str>,
+    #[serde(skip_serializing_if = "BranchStates::is_empty")]
+    workspace: BranchStates,
 }
 
 impl Finish<'_> {
@@ -130,6 +133,7 @@ impl Finish<'_> {
                 terminal.result(&serde_json::to_string(coverage).unwrap_or_default());
             }
             let written = Written {
+                workspace: left(result).map(|left| left.states()).unwrap_or_default(),
                 result,
                 resume: resume.as_deref(),
                 replay: replay.as_deref(),
@@ -170,11 +174,22 @@ impl Finish<'_> {
         if let Some(coverage) = coverage {
             terminal.progress(&coverage.summary());
         }
+        if let Some(left) = left(result) {
+            let conflicts = result.context.get("workspace.conflicts");
+            let paused = result.status == RunStatus::Paused;
+            left.tell(conflicts, paused, self.stopped.runs, terminal);
+        }
         if let Some(folder) = &result.run_dir {
             let folder = self.stopped.runs.shown(folder);
             terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {folder}")));
         }
     }
+}
+
+/// What a run has left in its repositories.
+fn left(result: &RunResult) -> Option<Left> {
+    let folder = RunFolder::open(result.run_dir.as_deref()?).ok()?;
+    Left::of(folder.manifest())
 }
 
 /// The line that says how a run goes on.

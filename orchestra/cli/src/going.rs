@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, RunError, RunEvent, RunHandle, RunResult, Script, SharedPipeline,
-    StartError, StoreError,
+    Canceller, Durability, Engine, RunError, RunEvent, RunFolder, RunHandle, RunResult, Script,
+    SharedPipeline, StartError, StoreError,
 };
 use orchestra_testkit::Coverage;
 
@@ -23,6 +23,7 @@ use crate::progress::Shown;
 use crate::runs::Runs;
 use crate::signals::Signals;
 use crate::terminal::Terminal;
+use crate::workspace::{Kept, Repositories};
 
 /// Why a run pauses that a signal interrupted.
 pub(crate) const INTERRUPTED: &str = "interrupted";
@@ -90,6 +91,9 @@ impl Going<'_> {
         }
         if let Some(agents) = &self.agents {
             builder = agents.equip(builder);
+            if let Some(repositories) = Repositories::of(agents.project(), self.runs) {
+                builder = builder.workspace(repositories.workspace()?);
+            }
             if !terminal.json && !terminal.quiet {
                 builder = agents.show(builder, &self.pipeline, shown);
             }
@@ -111,7 +115,17 @@ impl Going<'_> {
             Some(entry) => entry.begin(engine, self.begin).await,
             None => begin_loaded(engine, pipeline.clone(), self.begin).await,
         };
-        let handle = begun.map_err(|error| start_error(&error, self.runs, before.as_deref()))?;
+        let handle = begun.map_err(|error| {
+            let repositories = self
+                .agents
+                .as_ref()
+                .and_then(|agents| Repositories::of(agents.project(), self.runs));
+            match (&error, repositories) {
+                (StartError::Workspace(error), Some(repositories)) => repositories.refused(error),
+                _ => start_error(&error, self.runs, before.as_deref()),
+            }
+        })?;
+        show_branches(&handle, shown);
         let finish = Finish {
             pipeline: &pipeline,
             terminal: self.terminal,
@@ -174,6 +188,15 @@ fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
     }
 }
 
+/// Shows on which branches the run works.
+fn show_branches(handle: &RunHandle, shown: &Shown) {
+    let manifest = handle.run_dir().and_then(|folder| RunFolder::open(folder).ok());
+    let kept = manifest.and_then(|folder| Kept::of(folder.manifest()));
+    if let Some(kept) = kept {
+        shown.progress().works_on(kept.lines());
+    }
+}
+
 fn coverage(pipeline: &SharedPipeline, result: &RunResult) -> Coverage {
     let mut coverage = Coverage::of(pipeline.clone());
     coverage.add(&result.transitions);
@@ -226,6 +249,7 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
             )),
         ),
         StartError::Store(store) => fault(Exit::of_store(store), None),
+        StartError::Workspace(_) => fault(Exit::Invalid, None),
         _ => fault(Exit::Usage, None),
     }
 }

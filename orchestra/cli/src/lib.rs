@@ -21,6 +21,7 @@ mod signals;
 mod tail;
 mod terminal;
 mod waiting;
+mod workspace;
 
 use std::process::ExitCode;
 

@@ -79,6 +79,8 @@ pub(crate) struct Progress {
     speaking: Option<String>,
     /// The lines that wait for the answer to a question; `None` where none is open.
     held: Option<Vec<String>>,
+    /// The branches that the run works on, until its title is shown; `None` behind that.
+    branches: Option<Vec<String>>,
 }
 
 impl Progress {
@@ -94,6 +96,7 @@ impl Progress {
             begun: false,
             speaking: None,
             held: None,
+            branches: Some(Vec::new()),
         }
     }
 
@@ -132,6 +135,7 @@ impl Progress {
                 };
                 let name = self.terminal.paint(Paint::Bold, name);
                 self.line(&format!("{}{name}{goal}", self.inside));
+                self.has_begun();
             }
             EventKind::PipelineResumed {
                 checkpoint,
@@ -146,6 +150,7 @@ impl Progress {
                 for mended in repaired {
                     self.note(&format!("mended: {}", one_line(mended)));
                 }
+                self.has_begun();
             }
             EventKind::StageStarted {
                 node, branch, repeat, ..
@@ -298,6 +303,20 @@ impl Progress {
             }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
             _ => {}
+        }
+    }
+
+    /// Shows the branches that the run works on, beneath its title.
+    pub(crate) fn works_on(&mut self, branches: Vec<String>) {
+        match &mut self.branches {
+            Some(waiting) => *waiting = branches,
+            None => branches.iter().for_each(|branch| self.note(branch)),
+        }
+    }
+
+    fn has_begun(&mut self) {
+        for branch in self.branches.take().unwrap_or_default() {
+            self.note(&branch);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use orchestra_engine::{Durability, EventKind, RunEvent, RunFolder, Timestamp};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::status::Written;
 use crate::args::CheckpointsArgs;
@@ -10,6 +11,7 @@ use crate::layout::{Cell, moment, table};
 use crate::progress::{attempt, bracketed, named};
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
+use crate::workspace::short;
 
 /// A point of a run.
 #[derive(Debug, PartialEq, Serialize)]
@@ -22,6 +24,11 @@ struct Point {
     visit: Option<u32>,
     attempt: Option<u32>,
     outcome: Option<String>,
+    /// The name of the attempt that ended, which is a name of the checkpoint too.
+    name: Option<String>,
+    /// Where the branches of the line stand, where they stood elsewhere before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<Value>,
     /// Where the run went from there.
     next: Vec<String>,
 }
@@ -63,6 +70,8 @@ pub(crate) fn checkpoints(
         return Ok(Exit::Ok);
     };
     let replay = runs.command("replay", &folder, &["--checkpoint", &last.checkpoint]);
+    // What commits name as their checkpoint.
+    let in_repositories = run.manifest().workspace.is_some();
     let rows = points.iter().map(|point| {
         let name = point.node.as_deref().unwrap_or("(the beginning)");
         let again = attempt(point.visit.unwrap_or(1), point.attempt.unwrap_or(1));
@@ -72,10 +81,21 @@ pub(crate) fn checkpoints(
             Cell::text(format!("{name}{again}")),
             Cell::text(point.branch.as_deref().map(bracketed).unwrap_or_default()),
             Cell::text(point.outcome.clone().unwrap_or_default()),
+            Cell::text(point.name.clone().filter(|_| in_repositories).unwrap_or_default()),
+            Cell::text(commits(point.workspace.as_ref())),
             Cell::text(point.next.join(", ")),
         ]
     });
-    let head = ["CHECKPOINT", "TIME (UTC)", "ENDED", "BRANCH", "OUTCOME", "NEXT"];
+    let head = [
+        "CHECKPOINT",
+        "TIME (UTC)",
+        "ENDED",
+        "BRANCH",
+        "OUTCOME",
+        "NAME",
+        "COMMITS",
+        "NEXT",
+    ];
     terminal.result(&table(terminal, &head, rows.collect()));
     terminal.progress("");
     terminal.progress(&format!(
@@ -85,10 +105,32 @@ pub(crate) fn checkpoints(
     Ok(Exit::Ok)
 }
 
+/// The commits of a snapshot, each behind the name of its repository.
+fn commits(snapshot: Option<&Value>) -> String {
+    let repositories = snapshot.and_then(Value::as_object).into_iter().flatten();
+    let commit = |(name, state): (&String, &Value)| {
+        let sha = state["git_sha"].as_str().unwrap_or_default();
+        format!("{name} {}", short(sha))
+    };
+    repositories.map(commit).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of an attempt, such as `build#2/1`, `fan#1:left/build#1/1` or `restart-1/build#1/1`.
+fn attempt_name(restarts: u32, branch: Option<&str>, node: &str, visit: u32, attempt: u32) -> String {
+    let restart = match restarts {
+        0 => String::new(),
+        restarts => format!("restart-{restarts}/"),
+    };
+    let branch = branch.map(|branch| format!("{branch}/")).unwrap_or_default();
+    format!("{restart}{branch}{node}#{visit}/{attempt}")
+}
+
 /// The checkpoints that the events tell of.
 fn points(events: &[RunEvent]) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     let mut ended: Option<Point> = None;
+    let mut saved: Option<Value> = None;
+    let mut restarts = 0;
     for event in events {
         let of = |node: Option<String>, branch: &Option<String>| Point {
             checkpoint: String::new(),
@@ -98,6 +140,8 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
             visit: None,
             attempt: None,
             outcome: None,
+            name: None,
+            workspace: None,
             next: Vec::new(),
         };
         match &event.kind {
@@ -116,6 +160,7 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 ended = Some(Point {
                     visit: Some(*visit),
                     attempt: Some(*attempt),
+                    name: Some(attempt_name(restarts, branch.as_deref(), node, *visit, *attempt)),
                     outcome: Some(outcome.word().to_owned()),
                     ..of(Some(node.to_string()), branch)
                 });
@@ -130,12 +175,16 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 ended = Some(Point {
                     visit: Some(*visit),
                     attempt: Some(*attempt),
+                    name: Some(attempt_name(restarts, branch.as_deref(), node, *visit, *attempt)),
                     outcome: Some("fail".to_owned()),
                     ..of(Some(node.to_string()), branch)
                 });
             }
+            EventKind::SnapshotSaved { snapshot, .. } => saved = Some(Value::clone(snapshot)),
+            EventKind::PipelineRestarted { restart, .. } => restarts = *restart,
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
-                let point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
+                let mut point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
+                point.workspace = saved.take();
                 // What is decided without waiting for anything shares the checkpoint of what came before.
                 points.pop_if(|last| last.checkpoint == *checkpoint);
                 points.push(Point {

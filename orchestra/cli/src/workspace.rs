@@ -1,0 +1,308 @@
+//! The git repositories in which a run works: what the engine gets of them, and what people are told of its branches.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use orchestra_config::Project;
+use orchestra_engine::{EventKind, Manifest, RunEvent, WorkspaceError};
+use orchestra_workspace::{Git, GitCommand, GitWorkspace, SystemGit, WorkspaceFault};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::commands::count;
+use crate::error::{CliError, Exit};
+use crate::runs::{Runs, quoted};
+use crate::terminal::{Paint, Terminal};
+
+/// The folder of what belongs to runs.
+const OURS: &str = ".orchestra";
+/// The folder of their trees in it.
+const WORKTREES: &str = "worktrees";
+/// How many digits of a commit people see.
+const SHORT: usize = 8;
+/// How many conflicting files are named.
+const MOST_FILES: usize = 20;
+
+/// The repositories that a configuration names.
+pub(crate) struct Repositories<'p> {
+    project: &'p Project,
+    worktrees: PathBuf,
+}
+
+impl<'p> Repositories<'p> {
+    /// Those of a project; `None` where it names none.
+    pub(crate) fn of(project: &'p Project, runs: &Runs) -> Option<Repositories<'p>> {
+        let named = !project.configuration.workspace.repos.is_empty();
+        named.then(|| Repositories {
+            project,
+            worktrees: worktrees(runs, project.path.as_deref()),
+        })
+    }
+
+    /// What gives the engine's runs their files.
+    pub(crate) fn workspace(&self) -> Result<GitWorkspace, CliError> {
+        self.with(|_| true)
+            .map_err(|fault| invalid(fault.code(), fault.to_string()))
+    }
+
+    fn with(&self, wanted: impl Fn(&str) -> bool) -> Result<GitWorkspace, WorkspaceFault> {
+        let mut builder = GitWorkspace::builder(&self.worktrees);
+        for (name, repository) in &self.project.configuration.workspace.repos {
+            if let Some(path) = repository.path.as_ref().filter(|_| wanted(name)) {
+                builder = builder
+                    .repository(name, self.folder().join(&path.value))
+                    .branch_prefix(name, repository.prefix());
+            }
+        }
+        builder.build()
+    }
+
+    /// The folder of the configuration.
+    fn folder(&self) -> &Path {
+        let path = self.project.path.as_deref().map(Path::new);
+        path.and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
+    /// Why a run cannot begin or go on, with the place of the repository that is at fault.
+    pub(crate) fn refused(&self, error: &WorkspaceError) -> CliError {
+        let refused = invalid(error.code(), error.to_string());
+        let alone = |name: &str| {
+            let workspace = self.with(|other| other == name).ok();
+            workspace.is_some_and(|workspace| workspace.repositories().is_err())
+        };
+        let repos = &self.project.configuration.workspace.repos;
+        let at_fault = repos.iter().find(|(name, _)| alone(name));
+        let Some((name, path)) = at_fault.and_then(|(name, found)| Some((name, found.path.as_ref()?))) else {
+            return refused;
+        };
+        let source = &self.project.report.source;
+        let place = source.position(path.span.start);
+        refused.help(format!(
+            "`{name}` is defined at {}:{}:{}",
+            source.name(),
+            place.line,
+            place.column
+        ))
+    }
+}
+
+/// The folder of the trees of runs: beside that of the runs, where that is the usual one; else with the configuration.
+pub(crate) fn worktrees(runs: &Runs, configuration: Option<&str>) -> PathBuf {
+    beside_runs(runs).unwrap_or_else(|| {
+        let folder = configuration.map(Path::new).and_then(Path::parent);
+        folder.unwrap_or(Path::new("")).join(OURS).join(WORKTREES)
+    })
+}
+
+/// The folder of trees that belongs to a folder of runs of the usual name.
+pub(crate) fn beside_runs(runs: &Runs) -> Option<PathBuf> {
+    let around = runs.dir().parent()?;
+    let usual = runs.dir().file_name()? == "runs" && around.file_name()? == OURS;
+    usual.then(|| around.join(WORKTREES))
+}
+
+fn invalid(code: &str, message: String) -> CliError {
+    CliError::usage(code.to_owned(), message).exit(Exit::Invalid)
+}
+
+/// What a run keeps of its repositories in its manifest.
+#[derive(Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) worktrees: PathBuf,
+    pub(crate) repositories: BTreeMap<String, KeptRepository>,
+}
+
+/// A repository as it was when the run began.
+#[derive(Deserialize)]
+pub(crate) struct KeptRepository {
+    pub(crate) path: PathBuf,
+    pub(crate) base: String,
+    pub(crate) branch: String,
+}
+
+impl Kept {
+    /// What a run has kept; `None` where it works in no repositories.
+    pub(crate) fn of(manifest: &Manifest) -> Option<Kept> {
+        serde_json::from_value(manifest.workspace.clone()?).ok()
+    }
+
+    /// One line for each repository: its branch, and where that begins.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let width = self.repositories.keys().map(String::len).max().unwrap_or(0);
+        let line = |(name, kept): (&String, &KeptRepository)| {
+            format!("{name:<width$}  {} from {}", kept.branch, short(&kept.base))
+        };
+        self.repositories.iter().map(line).collect()
+    }
+}
+
+/// The branch of a run in a repository, as a program reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct BranchState {
+    pub(crate) branch: String,
+    /// The commit from which it began.
+    pub(crate) base: String,
+    /// Where it stands.
+    pub(crate) git_sha: String,
+    /// The commit that holds a merge which is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) merging: Option<String>,
+}
+
+/// The branches of a run by the names of the repositories; empty where it works in none.
+pub(crate) type BranchStates = BTreeMap<String, BranchState>;
+
+/// Where the branches of a run stand by what it has told.
+pub(crate) fn branches(manifest: &Manifest, events: &[RunEvent]) -> BranchStates {
+    let Some(kept) = Kept::of(manifest) else {
+        return BranchStates::new();
+    };
+    let last = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::SnapshotSaved {
+            branch: None,
+            snapshot,
+            ..
+        } if *event.run == *manifest.run => Some(&**snapshot),
+        _ => None,
+    });
+    let state = |(name, kept): (String, KeptRepository)| {
+        let saved = |field: &str| last.and_then(|last| last[name.as_str()][field].as_str());
+        let state = BranchState {
+            git_sha: saved("git_sha").unwrap_or(&kept.base).to_owned(),
+            merging: saved("merging").map(str::to_owned),
+            branch: kept.branch,
+            base: kept.base,
+        };
+        (name, state)
+    };
+    kept.repositories.into_iter().map(state).collect()
+}
+
+/// The first digits of a commit.
+pub(crate) fn short(sha: &str) -> &str {
+    sha.get(..SHORT).unwrap_or(sha)
+}
+
+/// What a run has left in its repositories, as git knows it.
+pub(crate) struct Left {
+    kept: Kept,
+    git: SystemGit,
+}
+
+impl Left {
+    /// What a run has left; `None` where it worked in no repositories, or git is gone.
+    pub(crate) fn of(manifest: &Manifest) -> Option<Left> {
+        let kept = Kept::of(manifest)?;
+        let git = SystemGit::find().ok()?;
+        Some(Left { kept, git })
+    }
+
+    /// Where its branches stand.
+    pub(crate) fn states(&self) -> BranchStates {
+        let state = |(name, kept): (&String, &KeptRepository)| {
+            let tip = self.ask(kept, &["rev-parse", "--verify", "-q", &head(&kept.branch)]);
+            let open = format!("refs/orchestra/open/{}", kept.branch);
+            let state = BranchState {
+                branch: kept.branch.clone(),
+                base: kept.base.clone(),
+                git_sha: tip.unwrap_or_else(|| kept.base.clone()),
+                merging: self.ask(kept, &["rev-parse", "--verify", "-q", &open]),
+            };
+            (name.clone(), state)
+        };
+        self.kept.repositories.iter().map(state).collect()
+    }
+
+    /// Tells where the work is, how to look at it and how to merge it.
+    pub(crate) fn tell(&self, conflicts: Option<&Value>, paused: bool, runs: &Runs, terminal: &Terminal) {
+        let conflicts = files(conflicts);
+        for (name, kept) in &self.kept.repositories {
+            let commits = self.commits(kept, &kept.branch);
+            let told = match commits {
+                0 => "no commits".to_owned(),
+                commits => count(commits, "commit"),
+            };
+            let title = terminal.paint(Paint::Bold, name);
+            terminal.progress(&format!("{title}: {told} on {}", kept.branch));
+            let path = quoted(&runs.shown(&kept.path));
+            if commits > 0 {
+                let branch = &kept.branch;
+                terminal.progress(&format!(
+                    "  look at it with: git -C {path} log -p {}..{branch}",
+                    short(&kept.base)
+                ));
+                if !paused {
+                    terminal.progress(&format!("  merge it with:   git -C {path} merge {branch}"));
+                }
+            }
+            for (branch, commits) in self.beside(kept) {
+                terminal.progress(&format!(
+                    "  not merged into it: {branch}, {}",
+                    count(commits, "commit")
+                ));
+            }
+            let files = conflicts.get(&**name).map_or(&[][..], Vec::as_slice);
+            for file in files.iter().take(MOST_FILES) {
+                terminal.progress(&format!("  {} {file}", terminal.paint(Paint::Warn, "conflict:")));
+            }
+            if files.len() > MOST_FILES {
+                terminal.progress(&format!("  and {} more", files.len() - MOST_FILES));
+            }
+        }
+    }
+
+    /// Branches of lines beside the main one that have commits of their own.
+    fn beside(&self, kept: &KeptRepository) -> Vec<(String, usize)> {
+        let pattern = format!("{}.*", head(&kept.branch));
+        let listed = self.ask(kept, &["for-each-ref", "--format=%(refname:short)", &pattern]);
+        let branches = listed.unwrap_or_default();
+        let counted = branches
+            .lines()
+            .map(|branch| (branch.to_owned(), self.apart(kept, branch)));
+        counted.filter(|(_, commits)| *commits > 0).collect()
+    }
+
+    fn commits(&self, kept: &KeptRepository, branch: &str) -> usize {
+        let range = format!("{}..{}", kept.base, head(branch));
+        self.number(kept, &range)
+    }
+
+    fn apart(&self, kept: &KeptRepository, branch: &str) -> usize {
+        let range = format!("{}..{branch}", head(&kept.branch));
+        self.number(kept, &range)
+    }
+
+    fn number(&self, kept: &KeptRepository, range: &str) -> usize {
+        let told = self.ask(kept, &["rev-list", "--count", range]);
+        told.and_then(|told| told.parse().ok()).unwrap_or(0)
+    }
+
+    /// What git says; `None` where it says nothing good.
+    fn ask(&self, kept: &KeptRepository, words: &[&str]) -> Option<String> {
+        let asked = self.git.run(&GitCommand::new(&kept.path).args(words)).ok()?;
+        let text = String::from_utf8(asked.stdout).ok()?;
+        (asked.status == 0).then(|| text.trim_end().to_owned())
+    }
+}
+
+/// The full name of a branch, which no other ref can be taken for.
+fn head(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
+/// The files of each repository that conflict, as the context of a run tells.
+fn files(conflicts: Option<&Value>) -> BTreeMap<&str, Vec<String>> {
+    let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for conflict in conflicts.and_then(Value::as_array).into_iter().flatten() {
+        let (Some(repository), Some(path)) = (conflict["repository"].as_str(), conflict["path"].as_str())
+        else {
+            continue;
+        };
+        let kind = conflict["kind"].as_str().unwrap_or("content");
+        files
+            .entry(repository)
+            .or_default()
+            .push(format!("{path} ({kind})"));
+    }
+    files
+}
