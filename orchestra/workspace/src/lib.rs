@@ -14,6 +14,7 @@
 //!
 //! Everything here blocks; an asynchronous caller runs it on a thread for that.
 
+mod cleanup;
 mod entry;
 mod fault;
 mod files;
@@ -28,6 +29,7 @@ mod repository;
 mod tree;
 mod watch;
 
+pub use cleanup::{OwnBranch, Sweep, Swept, branches, sweep};
 pub use fault::WorkspaceFault;
 pub use git::{Git, GitCommand, GitError, GitOutput, SystemGit};
 pub use hunk::Hunk;
