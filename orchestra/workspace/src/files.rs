@@ -201,6 +201,11 @@ impl Tree {
                 return Ok(Some(os_path(path)));
             }
         }
+        self.filled_submodule(place)
+    }
+
+    /// A submodule that is not checked out and whose folder holds files: git does not see them.
+    fn filled_submodule(&self, place: &Place) -> Result<Option<std::path::PathBuf>, WorkspaceFault> {
         let list = place
             .command()
             .args(["ls-files", "-z", "--stage"])

@@ -15,6 +15,7 @@
 //! Everything here blocks; an asynchronous caller runs it on a thread for that.
 
 mod ask;
+mod cleanup;
 mod entry;
 mod fault;
 mod files;
@@ -35,6 +36,7 @@ mod tree;
 mod watch;
 mod workspace;
 
+pub use cleanup::{OwnBranch, Sweep, Swept, branches, sweep};
 pub use fault::WorkspaceFault;
 pub use git::{Git, GitCommand, GitError, GitOutput, SystemGit};
 pub use hunk::Hunk;

@@ -1,11 +1,12 @@
 //! A repository of the user, in which runs have branches of their own.
 
 #[cfg(unix)]
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +102,20 @@ struct Inner {
     top: PathBuf,
     prefix: PathBuf,
     common: PathBuf,
+    facts: Mutex<Facts>,
 }
+
+/// What is known of commits, which never changes.
+#[derive(Default)]
+struct Facts {
+    /// Those that are there.
+    there: HashSet<Sha>,
+    trees: HashMap<Sha, Sha>,
+    ancestors: HashMap<(Sha, Sha), bool>,
+}
+
+/// So many facts are remembered at most.
+const FACTS: usize = 10_000;
 
 impl fmt::Debug for Repository {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,6 +152,7 @@ impl Repository {
             top: folder.clone(),
             prefix: PathBuf::new(),
             common: folder.clone(),
+            facts: Mutex::default(),
         };
         let opening = Repository(Arc::new(opening));
         let parse = |what: &str| {
@@ -170,6 +185,7 @@ impl Repository {
             top: path_of("--show-toplevel")?,
             prefix: path_of("--show-prefix")?,
             common: path_of("--git-common-dir")?,
+            facts: Mutex::default(),
         };
         Ok(Repository(Arc::new(inner)))
     }
@@ -253,7 +269,14 @@ impl Repository {
     ///
     /// If git cannot be run.
     pub fn has_commit(&self, sha: &Sha) -> Result<bool, WorkspaceFault> {
-        Ok(self.resolve(&format!("{sha}^{{commit}}"))?.is_some())
+        if self.facts().there.contains(sha) {
+            return Ok(true);
+        }
+        let there = self.resolve(&format!("{sha}^{{commit}}"))?.is_some();
+        if there {
+            self.facts().there.insert(sha.clone());
+        }
+        Ok(there)
     }
 
     /// Whether all of `ancestor` is in `descendant`; a commit is in itself.
@@ -265,6 +288,11 @@ impl Repository {
         if ancestor == descendant {
             return Ok(true);
         }
+        let pair = (ancestor.clone(), descendant.clone());
+        let known = self.facts().ancestors.get(&pair).copied();
+        if let Some(is) = known {
+            return Ok(is);
+        }
         let command = self.command().args([
             "merge-base",
             "--is-ancestor",
@@ -272,11 +300,13 @@ impl Repository {
             descendant.as_str(),
         ]);
         let output = self.try_run(&command)?;
-        match output.status {
-            0 => Ok(true),
-            1 => Ok(false),
-            _ => Err(self.fault(&command, &output)),
-        }
+        let is = match output.status {
+            0 => true,
+            1 => false,
+            _ => return Err(self.fault(&command, &output)),
+        };
+        self.facts().ancestors.insert(pair, is);
+        Ok(is)
     }
 
     /// A tree of a run: a work tree at a path, on a branch of its own. Nothing is done yet.
@@ -447,10 +477,25 @@ impl Repository {
         }
     }
 
+    /// What is known of commits; forgotten where it is very much.
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        let mut facts = self.0.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if facts.there.len() + facts.trees.len() + facts.ancestors.len() > FACTS {
+            *facts = Facts::default();
+        }
+        facts
+    }
+
     /// The tree of a commit.
     pub(crate) fn tree_of(&self, commit: &Sha) -> Result<Sha, WorkspaceFault> {
+        let known = self.facts().trees.get(commit).cloned();
+        if let Some(tree) = known {
+            return Ok(tree);
+        }
         let missing = || self.missing(commit);
-        self.resolve(&format!("{commit}^{{tree}}"))?.ok_or_else(missing)
+        let tree = self.resolve(&format!("{commit}^{{tree}}"))?.ok_or_else(missing)?;
+        self.facts().trees.insert(commit.clone(), tree.clone());
+        Ok(tree)
     }
 
     pub(crate) fn missing(&self, commit: &Sha) -> WorkspaceFault {

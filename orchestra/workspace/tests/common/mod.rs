@@ -48,6 +48,14 @@ impl Yard {
         yard
     }
 
+    /// Another one with the same repository, which has no trees.
+    pub fn copy(&self) -> Yard {
+        let folder = TempDir::new().unwrap();
+        let user = folder.path().canonicalize().unwrap().join("user");
+        copy(&self.user, &user);
+        Yard { folder, user }
+    }
+
     /// A repository with a few files and one commit.
     pub fn new() -> Yard {
         Yard::with(&[])
@@ -123,6 +131,18 @@ impl Yard {
                 .filter(|line| !line.contains("refs/heads/orchestra/"))
                 .collect(),
             files,
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), &to).unwrap();
         }
     }
 }

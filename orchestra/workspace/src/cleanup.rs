@@ -1,0 +1,420 @@
+//! What runs left in a repository, and its removal.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::fault::WorkspaceFault;
+use crate::lock::RepositoryLock;
+use crate::open;
+use crate::repository::{BASE, KEPT, OPEN, Repository, Sha, base_ref, head_ref, open_ref};
+
+/// A branch that a run made.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_workspace::OwnBranch;
+/// let tip: orchestra_workspace::Sha = "89e6c98d92887913cadf06b2adb97f26cde4849b".parse().unwrap();
+/// let branch = OwnBranch {
+///     name: "orchestra/poem/a1b2c3".into(),
+///     tip: tip.clone(),
+///     base: tip,
+///     age: Duration::from_secs(60),
+///     run: None,
+///     merged_into: Some("HEAD".into()),
+///     ahead: 0,
+///     worktree: None,
+/// };
+/// assert_eq!(branch.ahead, 0);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnBranch {
+    /// Its name.
+    pub name: String,
+    /// Its commit.
+    pub tip: Sha,
+    /// The commit that it began from.
+    pub base: Sha,
+    /// How long ago its commit was made; zero if that is in the future.
+    pub age: Duration,
+    /// The run that made it, where its tree or its commit says that.
+    pub run: Option<String>,
+    /// A branch that no run made, or `HEAD`, that has all its commits.
+    pub merged_into: Option<String>,
+    /// How many of its commits are on no other branch, tag or HEAD.
+    pub ahead: u64,
+    /// The tree that it is checked out in.
+    pub worktree: Option<PathBuf>,
+}
+
+/// What a sweep may remove.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use orchestra_workspace::Sweep;
+/// let sweep = Sweep {
+///     prefix: "orchestra/",
+///     worktrees: ".orchestra/worktrees".into(),
+///     is_live: &|run| run == "poem-1",
+///     older_than: None,
+///     now: SystemTime::now(),
+///     force: false,
+///     dry_run: true,
+/// };
+/// assert!((sweep.is_live)("poem-1"));
+/// ```
+pub struct Sweep<'s> {
+    /// How the names of the branches begin.
+    pub prefix: &'s str,
+    /// The folder of all trees; a tree's run is the first folder below it.
+    pub worktrees: PathBuf,
+    /// Whether a run is under way, paused or may go on: nothing of it is touched. Where neither tree nor commit names the
+    /// run of a branch, it is asked with the last part of the branch's name, which begins with the run's short name.
+    pub is_live: &'s dyn Fn(&str) -> bool,
+    /// Also branches that are not merged, once they are older. They go only by force, as their commits go with them.
+    pub older_than: Option<Duration>,
+    /// What the age is counted from.
+    pub now: SystemTime,
+    /// Remove also what would become unreachable: all of it, or what is older than asked.
+    pub force: bool,
+    /// Say what would be removed, and remove nothing.
+    pub dry_run: bool,
+}
+
+/// What a sweep removed, or would remove.
+///
+/// ```
+/// assert!(orchestra_workspace::Swept::default().branches.is_empty());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Branches.
+    pub branches: Vec<String>,
+    /// Trees.
+    pub worktrees: Vec<PathBuf>,
+    /// Refs of work that was set aside and is elsewhere too, or went by force, and refs without their branch.
+    pub refs: Vec<String>,
+    /// Branches and refs that stay, and why.
+    pub kept: Vec<(String, String)>,
+}
+
+/// The branches below a prefix that runs made, by name.
+///
+/// # Errors
+///
+/// If git fails.
+pub fn branches(repository: &Repository, prefix: &str) -> Result<Vec<OwnBranch>, WorkspaceFault> {
+    list(repository, prefix, SystemTime::now(), None)
+}
+
+fn list(
+    repository: &Repository,
+    prefix: &str,
+    now: SystemTime,
+    worktrees: Option<&Path>,
+) -> Result<Vec<OwnBranch>, WorkspaceFault> {
+    let bases = refs(repository, BASE)?;
+    let tips = refs(repository, "refs/heads/")?;
+    let trees = repository.worktrees()?;
+    let mut list = Vec::new();
+    for (name, base) in bases.iter().filter(|(name, _)| name.starts_with(prefix)) {
+        let Some(tip) = tips.get(name) else { continue };
+        let worktree = trees
+            .iter()
+            .find(|tree| tree.branch.as_ref() == Some(name))
+            .map(|tree| tree.path.clone());
+        let (age, told) = about(repository, tip, now)?;
+        let of_tree = worktrees
+            .zip(worktree.as_deref())
+            .and_then(|(all, path)| run_of(all, path));
+        list.push(OwnBranch {
+            name: name.clone(),
+            tip: tip.clone(),
+            base: base.clone(),
+            age,
+            run: of_tree.or(told),
+            merged_into: merged_into(repository, tip, &bases)?,
+            ahead: ahead(repository, tip, &[head_ref(name)])?,
+            worktree,
+        });
+    }
+    Ok(list)
+}
+
+/// Removes trees of runs that are over, and branches that are merged. No commit becomes unreachable without force.
+///
+/// # Errors
+///
+/// If git fails, or a tree cannot be removed.
+pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, WorkspaceFault> {
+    let mut swept = Swept::default();
+    sweep_trees(repository, options, &mut swept)?;
+    for mut branch in list(repository, options.prefix, options.now, Some(&options.worktrees))? {
+        // What went before it holds nothing any more.
+        let gone = swept
+            .branches
+            .iter()
+            .chain([&branch.name])
+            .map(|name| head_ref(name));
+        branch.ahead = ahead(repository, &branch.tip, &gone.collect::<Vec<_>>())?;
+        if let Some(reason) = reason_to_keep(&branch, options, &swept) {
+            swept.kept.push((branch.name, reason));
+            continue;
+        }
+        if !options.dry_run {
+            let lock = repository.lock(&format!("sweep {}", branch.name))?;
+            repository.unlock_refs(&lock, &branch.name);
+            // Only as it was when it was looked at.
+            if repository.tip(&branch.name)?.as_ref() != Some(&branch.tip) {
+                swept.kept.push((branch.name, "it moved meanwhile".to_owned()));
+                continue;
+            }
+            repository.delete_branch_locked(&lock, &branch.name, &branch.tip)?;
+            drop_mark(repository, &lock, &branch.name)?;
+        }
+        swept.branches.push(branch.name);
+    }
+    sweep_refs(repository, options, &mut swept)?;
+    Ok(swept)
+}
+
+/// Why a branch stays, if it does.
+fn reason_to_keep(branch: &OwnBranch, options: &Sweep<'_>, swept: &Swept) -> Option<String> {
+    if is_live(branch.run.as_deref(), &branch.name, options) {
+        return Some("its run goes on".to_owned());
+    }
+    if let Some(tree) = branch
+        .worktree
+        .as_ref()
+        .filter(|tree| tree.exists() && !swept.worktrees.contains(tree))
+    {
+        return Some(format!("it is checked out in `{}`", tree.display()));
+    }
+    if branch.ahead == 0 {
+        return None;
+    }
+    let old = options.older_than.is_none_or(|older| branch.age >= older);
+    let commits = if branch.ahead == 1 {
+        "one commit".to_owned()
+    } else {
+        format!("{} commits", branch.ahead)
+    };
+    match (options.force, old) {
+        (true, true) => None,
+        (true, false) => Some(format!("{commits} would be lost, and it is not older than asked")),
+        (false, _) => Some(format!("{commits} would be lost; merge it, or force its removal")),
+    }
+}
+
+fn is_live(run: Option<&str>, branch: &str, options: &Sweep<'_>) -> bool {
+    (options.is_live)(run.unwrap_or_else(|| branch.rsplit('/').next().unwrap_or(branch)))
+}
+
+/// The first folder of a tree below the folder of all trees.
+fn run_of(worktrees: &Path, tree: &Path) -> Option<String> {
+    let worktrees = worktrees.canonicalize().unwrap_or_else(|_| worktrees.to_owned());
+    let inside = tree.strip_prefix(worktrees).ok()?;
+    Some(
+        inside
+            .components()
+            .next()?
+            .as_os_str()
+            .to_string_lossy()
+            .into_owned(),
+    )
+}
+
+fn sweep_trees(
+    repository: &Repository,
+    options: &Sweep<'_>,
+    swept: &mut Swept,
+) -> Result<(), WorkspaceFault> {
+    for tree in repository.worktrees()? {
+        let Some(run) = run_of(&options.worktrees, &tree.path) else {
+            continue;
+        };
+        if (options.is_live)(&run) {
+            continue;
+        }
+        if !options.dry_run {
+            // A tree that an agent took off its branch keeps its work under a name of its own.
+            let branch = tree.branch.unwrap_or_else(|| format!("{}{run}", options.prefix));
+            let handle = repository.tree(tree.path.clone(), branch.clone());
+            if let Err(fault) = handle.remove() {
+                swept.kept.push((branch, fault.to_string()));
+                continue;
+            }
+        }
+        swept.worktrees.push(tree.path);
+    }
+    Ok(())
+}
+
+/// Deletes what marks a branch, but not an open merge that holds work.
+fn drop_mark(repository: &Repository, lock: &RepositoryLock, branch: &str) -> Result<(), WorkspaceFault> {
+    match repository.resolve(&base_ref(branch))? {
+        Some(base) => repository.delete_ref(lock, &base_ref(branch), &base),
+        None => Ok(()),
+    }
+}
+
+/// Refs beside branches: marks without a branch, and work that was set aside.
+fn sweep_refs(repository: &Repository, options: &Sweep<'_>, swept: &mut Swept) -> Result<(), WorkspaceFault> {
+    let tips = refs(repository, "refs/heads/")?;
+    let gone = |branch: &String, swept: &Swept| !tips.contains_key(branch) || swept.branches.contains(branch);
+    for (branch, sha) in refs(repository, BASE)? {
+        let live = is_live(None, &branch, options);
+        if branch.starts_with(options.prefix) && !tips.contains_key(&branch) && !live {
+            remove(repository, options, swept, &base_ref(&branch), &sha)?;
+        }
+    }
+    let kept = refs(repository, KEPT)?.into_iter().filter_map(|(name, sha)| {
+        let branch = name.rsplit_once('/')?.0.to_owned();
+        Some((format!("{KEPT}{name}"), branch, sha))
+    });
+    let open = refs(repository, OPEN)?
+        .into_iter()
+        .map(|(branch, sha)| (open_ref(&branch), branch, sha));
+    for (name, branch, sha) in kept.chain(open).collect::<Vec<_>>() {
+        if !branch.starts_with(options.prefix) {
+            continue;
+        }
+        let (age, run) = about(repository, &sha, options.now)?;
+        if is_live(run.as_deref(), &branch, options) || swept.kept.iter().any(|(kept, _)| *kept == branch) {
+            continue;
+        }
+        let held = is_held(repository, &name, &sha, swept)?;
+        let old = options.older_than.is_none_or(|older| age >= older);
+        if held || (options.force && old && gone(&branch, swept)) {
+            remove(repository, options, swept, &name, &sha)?;
+        } else {
+            swept.kept.push((
+                name,
+                "it holds work that was set aside; force its removal".to_owned(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn remove(
+    repository: &Repository,
+    options: &Sweep<'_>,
+    swept: &mut Swept,
+    name: &str,
+    sha: &Sha,
+) -> Result<(), WorkspaceFault> {
+    if !options.dry_run {
+        let lock = repository.lock(&format!("sweep {name}"))?;
+        let file = repository.common().join(format!("{name}.lock"));
+        if file.exists() {
+            lock.unlock(&file);
+        }
+        repository.delete_ref(&lock, name, sha)?;
+    }
+    swept.refs.push(name.to_owned());
+    Ok(())
+}
+
+/// Refs by their names without the part that all begin with.
+fn refs(repository: &Repository, below: &str) -> Result<BTreeMap<String, Sha>, WorkspaceFault> {
+    let command = repository
+        .command()
+        .args(["for-each-ref", "--format=%(objectname) %(refname)", below]);
+    let output = repository.run(&command)?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let entry = |line: &str| {
+        let (sha, name) = line.split_once(' ')?;
+        Some((name.strip_prefix(below)?.to_owned(), sha.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(entry).collect())
+}
+
+/// How old a commit is, and the run that its trailers name.
+fn about(
+    repository: &Repository,
+    commit: &Sha,
+    now: SystemTime,
+) -> Result<(Duration, Option<String>), WorkspaceFault> {
+    let format = "--format=%ct %(trailers:key=Orchestra-Run,valueonly,separator=%x2C)";
+    let output = repository.run(&repository.command().args(["log", "-1", format, commit.as_str()]))?;
+    let text = String::from_utf8_lossy(&output).trim().to_owned();
+    let (seconds, run) = text.split_once(' ').unwrap_or((&text, ""));
+    let made = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().unwrap_or(0)));
+    let age = made
+        .and_then(|made| now.duration_since(made).ok())
+        .unwrap_or_default();
+    let run = run
+        .split(',')
+        .next()
+        .map(str::trim)
+        .filter(|run| !run.is_empty())
+        .map(str::to_owned);
+    Ok((age, run))
+}
+
+/// What a user has that holds a commit.
+fn merged_into(
+    repository: &Repository,
+    tip: &Sha,
+    ours: &BTreeMap<String, Sha>,
+) -> Result<Option<String>, WorkspaceFault> {
+    let contains = format!("--contains={tip}");
+    let words = [
+        "for-each-ref",
+        "--format=%(refname)",
+        &contains,
+        "refs/heads",
+        "refs/remotes",
+        "refs/tags",
+    ];
+    let output = repository.run(&repository.command().args(words))?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let own = |name: &&str| {
+        name.strip_prefix("refs/heads/")
+            .is_some_and(|branch| ours.contains_key(branch))
+    };
+    let holder = text.lines().find(|name| !own(name)).map(|name| {
+        let short = name
+            .strip_prefix("refs/heads/")
+            .or_else(|| name.strip_prefix("refs/"));
+        short.unwrap_or(name).to_owned()
+    });
+    if holder.is_some() {
+        return Ok(holder);
+    }
+    match repository.resolve("HEAD^{commit}")? {
+        Some(head) if repository.is_ancestor(tip, &head)? => Ok(Some("HEAD".to_owned())),
+        _ => Ok(None),
+    }
+}
+
+/// How many commits are on none of the refs but some; refs of runs beside their branches hold nothing for good.
+fn ahead(repository: &Repository, tip: &Sha, without: &[String]) -> Result<u64, WorkspaceFault> {
+    let mut command = repository
+        .command()
+        .args(["rev-list", "--count", tip.as_str(), "--not"]);
+    for name in without {
+        command = command.arg(format!("--exclude={name}"));
+    }
+    // Not `--all`, which counts what other trees have checked out.
+    command = command.args(["--exclude=refs/orchestra/*", "--glob=refs/*"]);
+    if let Some(head) = repository.resolve("HEAD^{commit}")? {
+        command = command.arg(head.as_str());
+    }
+    let output = repository.run(&command)?;
+    String::from_utf8_lossy(&output)
+        .trim()
+        .parse()
+        .map_err(|_| repository.unreadable(&command))
+}
+
+/// Whether what a ref beside branches names is elsewhere too, or was only computed from what is.
+fn is_held(repository: &Repository, name: &str, sha: &Sha, swept: &Swept) -> Result<bool, WorkspaceFault> {
+    let gone: Vec<String> = swept.branches.iter().map(|name| head_ref(name)).collect();
+    Ok(match ahead(repository, sha, &gone)? {
+        0 => true,
+        1 => name.starts_with(KEPT) && open::Note::read(repository, sha).is_ok(),
+        _ => false,
+    })
+}

@@ -1,0 +1,147 @@
+//! What is removed after runs, and what never is.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use common::{Yard, message, shown, write};
+use orchestra_workspace::{Repository, Sweep, Swept, branches, sweep};
+
+/// A day after the commits of the tests were made.
+fn tomorrow() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_086_400)
+}
+
+fn swept(yard: &Yard, repository: &Repository, change: impl FnOnce(&mut Sweep<'_>)) -> Swept {
+    let mut options = Sweep {
+        prefix: "orchestra/",
+        worktrees: yard.folder.path().join("trees"),
+        is_live: &|_| false,
+        older_than: None,
+        now: tomorrow(),
+        force: false,
+        dry_run: false,
+    };
+    change(&mut options);
+    let before = yard.untouched();
+    let swept = sweep(repository, &options).unwrap();
+    assert_eq!(yard.untouched(), before);
+    swept
+}
+
+fn refs(yard: &Yard) -> String {
+    yard.git(&[
+        "for-each-ref",
+        "--format=%(refname)",
+        "refs/heads/orchestra",
+        "refs/orchestra",
+    ])
+}
+
+#[test]
+fn merged_branches_and_stale_trees_go_and_work_stays() {
+    let yard = Yard::new();
+    let (repository, tree, base) = yard.ready();
+    write(&tree.root(), "a.txt", "work\n");
+    let work = tree.commit(&message("work")).unwrap().unwrap();
+    write(&tree.root(), "loose.txt", "loose\n");
+    let idle = yard.tree(&repository, "idle");
+    idle.ensure(&base, &base).unwrap();
+
+    let list = branches(&repository, "orchestra/").unwrap();
+    assert_eq!(list.iter().map(|branch| branch.ahead).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(list[0].run.as_deref(), Some("run1"));
+    assert_eq!((&list[0].base, &list[0].tip), (&base, &work));
+    assert_eq!(list[1].merged_into.as_deref(), Some("main"));
+    assert!(list[1].worktree.is_some());
+
+    let before = refs(&yard);
+    let planned = swept(&yard, &repository, |options| options.dry_run = true);
+    assert_eq!(refs(&yard), before);
+    assert!(tree.path().exists());
+    let done = swept(&yard, &repository, |_| {});
+    assert_eq!(
+        (&done.branches, &done.worktrees),
+        (&planned.branches, &planned.worktrees)
+    );
+    assert_eq!(done.branches, ["orchestra/poem/ab12-idle"]);
+    assert_eq!(done.worktrees.len(), 2);
+    assert!(!tree.path().exists() && !idle.path().exists());
+    assert!(done.kept[0].1.contains("one commit would be lost"), "{done:?}");
+    let kept = yard.git(&["for-each-ref", "--format=%(objectname)", "refs/orchestra/kept"]);
+    assert_eq!(
+        shown(&repository, &kept.trim().parse().unwrap(), "loose.txt"),
+        "loose\n"
+    );
+    assert_eq!(common::unreachable(&yard), "");
+
+    // Too young even by force, then old enough.
+    let none = swept(&yard, &repository, |options| {
+        (options.force, options.older_than) = (true, Some(Duration::from_secs(7 * 86_400)));
+    });
+    assert_eq!((none.branches.len(), none.refs.len()), (0, 0), "{none:?}");
+    let all = swept(&yard, &repository, |options| {
+        (options.force, options.older_than) = (true, Some(Duration::from_secs(3600)));
+    });
+    assert_eq!(all.branches, ["orchestra/poem/ab12"]);
+    assert_eq!(refs(&yard), "");
+}
+
+#[test]
+fn nothing_of_a_live_run_is_touched() {
+    let yard = Yard::new();
+    let (repository, tree, base) = yard.ready();
+    write(&tree.root(), "a.txt", "work\n");
+    tree.commit(&message("work")).unwrap();
+    tree.restore(&base).unwrap();
+    let gone = yard.tree(&repository, "gone");
+    gone.ensure(&base, &base).unwrap();
+    gone.remove().unwrap();
+    let before = refs(&yard);
+    let done = swept(&yard, &repository, |options| {
+        options.is_live = &|run| run == "run1" || run.starts_with("ab12");
+        options.force = true;
+    });
+    assert_eq!(refs(&yard), before);
+    assert_eq!(
+        (done.branches.len(), done.worktrees.len(), done.refs.len()),
+        (0, 0, 0)
+    );
+    assert!(tree.path().exists());
+}
+
+#[test]
+fn of_two_branches_with_the_same_work_one_stays() {
+    let yard = Yard::new();
+    let (repository, tree, base) = yard.ready();
+    write(&tree.root(), "a.txt", "work\n");
+    let work = tree.commit(&message("work")).unwrap().unwrap();
+    tree.remove().unwrap();
+    let twin = yard.tree(&repository, "twin");
+    twin.ensure(&work, &base).unwrap();
+    twin.remove().unwrap();
+    let planned = swept(&yard, &repository, |options| options.dry_run = true);
+    let done = swept(&yard, &repository, |_| {});
+    assert_eq!(planned, done);
+    assert_eq!((done.branches.len(), done.kept.len()), (1, 1), "{done:?}");
+    assert_eq!(common::unreachable(&yard), "");
+    // Merged by the user, it goes too.
+    yard.git(&["merge", "-q", "--ff-only", work.as_str()]);
+    let done = swept(&yard, &repository, |_| {});
+    assert_eq!((done.branches.len(), refs(&yard).as_str()), (1, ""), "{done:?}");
+}
+
+#[test]
+fn branches_of_others_and_dangling_entries_are_left_or_mended() {
+    let yard = Yard::new();
+    let (repository, tree, _) = yard.ready();
+    yard.git(&["branch", "orchestra/mine"]);
+    fs::remove_dir_all(tree.path()).unwrap();
+    let done = swept(&yard, &repository, |options| options.force = true);
+    assert_eq!(done.branches, ["orchestra/poem/ab12"]);
+    assert_eq!(refs(&yard), "refs/heads/orchestra/mine\n");
+    assert!(!yard.git(&["worktree", "list"]).contains("trees"));
+}

@@ -1,0 +1,431 @@
+//! Operations that fail or are killed anywhere: whoever comes next finishes them, and nothing is lost.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use common::{Yard, git, message, read, run, shown, write};
+use orchestra_workspace::{
+    Favour, Finish, Git, GitCommand, GitError, GitOutput, Repository, Sha, Side, Sweep, SystemGit, Tree,
+    plan, resolve, sweep,
+};
+
+/// What happens to the call that is chosen.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// It is not made.
+    Before,
+    /// It is made, and nobody hears of it.
+    After,
+    /// It is killed after so many microseconds.
+    Killed(u64),
+}
+
+/// Git that fails at one call, and at all that come after it.
+struct Failing {
+    git: Arc<SystemGit>,
+    calls: AtomicUsize,
+    at: usize,
+    how: How,
+}
+
+/// Whether a command writes anything: where a reading one fails, nothing else happens than before the next.
+fn writes(command: &GitCommand) -> bool {
+    const READING: &[&str] = &[
+        "rev-parse",
+        "rev-list",
+        "log",
+        "merge-base",
+        "status",
+        "ls-files",
+        "ls-tree",
+        "cat-file",
+        "config",
+        "for-each-ref",
+        "diff-tree",
+    ];
+    !READING.contains(&command.name().as_str())
+}
+
+impl Git for Failing {
+    fn run(&self, command: &GitCommand) -> Result<GitOutput, GitError> {
+        let failed = || GitError::TimedOut {
+            command: command.name(),
+            after: Duration::ZERO,
+        };
+        if !writes(command) && self.calls.load(Ordering::SeqCst) < self.at {
+            return self.git.run(command);
+        }
+        match (self.calls.fetch_add(1, Ordering::SeqCst) + 1, self.how) {
+            (call, _) if call < self.at => self.git.run(command),
+            (call, How::After) if call == self.at => {
+                self.git.run(command)?;
+                Err(failed())
+            }
+            (call, How::Killed(after)) if call == self.at => {
+                // Fast enough to be done, it was not killed; the run ends with the next call.
+                self.git
+                    .run(&command.clone().timeout(Duration::from_micros(after)))
+            }
+            _ => Err(failed()),
+        }
+    }
+}
+
+/// What an operation begins from.
+struct Start {
+    yard: Yard,
+    base: Sha,
+    first: Sha,
+    sides: Vec<Side>,
+}
+
+impl Start {
+    fn tree(&self, repository: &Repository) -> Tree {
+        self.yard.tree(repository, "session")
+    }
+
+    /// The tree as a process finds it that goes on with the run.
+    fn taken_up(&self, repository: &Repository, at: &Sha) -> Tree {
+        let tree = self.tree(repository);
+        tree.ensure(at, &self.base).unwrap();
+        tree
+    }
+}
+
+/// A repository in which a run has a commit and two branches that conflict, without any tree.
+fn template() -> &'static Start {
+    static TEMPLATE: OnceLock<Start> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let yard = Yard::new();
+        let (repository, tree, base) = yard.ready();
+        write(&tree.root(), "first.txt", "first\n");
+        let first = tree.commit(&message("first")).unwrap().unwrap();
+        tree.remove().unwrap();
+        let sides = ["left", "right"].map(|name| {
+            let line = yard.tree(&repository, name);
+            line.ensure(&first, &first).unwrap();
+            write(&line.root(), "a.txt", &format!("{name}\ntwo\nthree\n"));
+            let sha = line.commit(&message(name)).unwrap().unwrap();
+            line.remove().unwrap();
+            Side {
+                name: name.into(),
+                sha,
+            }
+        });
+        Start {
+            yard,
+            base,
+            first,
+            sides: sides.into(),
+        }
+    })
+}
+
+/// A copy of it, with the tree of the run.
+fn start() -> Start {
+    let template = template();
+    let yard = template.yard.copy();
+    let start = Start {
+        yard,
+        base: template.base.clone(),
+        first: template.first.clone(),
+        sides: template.sides.clone(),
+    };
+    start.taken_up(&start.yard.open(), &start.first);
+    start
+}
+
+type Operation = fn(&Start, &Repository) -> Result<(), orchestra_workspace::WorkspaceFault>;
+type Check = fn(&Start, &Repository);
+
+/// An operation, what is done to the tree before it, and what holds after it.
+struct Case {
+    name: &'static str,
+    before: fn(&Start, &Path),
+    operation: Operation,
+    check: Check,
+}
+
+fn nothing(_: &Start, _: &Path) {}
+
+fn loose(_: &Start, root: &Path) {
+    write(root, "loose.txt", "loose\n");
+    write(root, "a.txt", "edited\n");
+}
+
+/// Everything that is kept, as text.
+fn kept(start: &Start) -> String {
+    let refs = start
+        .yard
+        .git(&["for-each-ref", "--format=%(objectname)", "refs/orchestra/kept"]);
+    let each = refs.lines().map(|sha| start.yard.git(&["ls-tree", "-r", sha]));
+    each.collect::<Vec<_>>().join("\n")
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        Case {
+            name: "ensure",
+            before: |start, root| {
+                run(root, &["switch", "-q", "-c", "elsewhere"]);
+                start.tree(&start.yard.open()).remove().unwrap();
+            },
+            operation: |start, repository| start.tree(repository).ensure(&start.first, &start.base).map(drop),
+            check: |start, repository| {
+                let tree = start.taken_up(repository, &start.first);
+                assert!(!tree.changed().unwrap());
+                assert_eq!(read(&tree.root(), "first.txt"), "first\n");
+            },
+        },
+        Case {
+            name: "commit",
+            before: loose,
+            operation: |start, repository| {
+                let tree = start.tree(repository);
+                tree.ensure(&start.first, &start.base)?;
+                assert!(tree.commit(&message("second"))?.is_some());
+                Ok(())
+            },
+            check: |start, repository| {
+                let tip = repository.tip("orchestra/poem/ab12").unwrap().unwrap();
+                assert_eq!(shown(repository, &tip, "loose.txt"), "loose\n");
+                assert!(repository.is_ancestor(&start.first, &tip).unwrap());
+                assert!(!start.taken_up(repository, &tip).changed().unwrap());
+            },
+        },
+        Case {
+            name: "commit after an agent's own",
+            before: |start, root| {
+                run(root, &["checkout", "-q", "--detach", start.base.as_str()]);
+                write(root, "own.txt", "own\n");
+                run(root, &["add", "-A"]);
+                run(root, &["commit", "-q", "-m", "own"]);
+                loose(start, root);
+            },
+            operation: |start, repository| {
+                let tree = start.tree(repository);
+                tree.ensure(&start.first, &start.base)?;
+                tree.commit(&message("second")).map(drop)
+            },
+            check: |_, repository| {
+                let tip = repository.tip("orchestra/poem/ab12").unwrap().unwrap();
+                assert_eq!(
+                    shown(repository, &tip, "own.txt") + &shown(repository, &tip, "loose.txt"),
+                    "own\nloose\n"
+                );
+            },
+        },
+        Case {
+            name: "restore",
+            before: loose,
+            operation: |start, repository| {
+                let tree = start.tree(repository);
+                tree.ensure(&start.first, &start.base)?;
+                tree.restore(&start.base).map(drop)
+            },
+            check: |start, repository| {
+                let tree = start.taken_up(repository, &start.base);
+                assert!(!tree.changed().unwrap() && !tree.root().join("first.txt").exists());
+                assert!(kept(start).contains("loose.txt"));
+            },
+        },
+        Case {
+            name: "remove",
+            before: loose,
+            operation: |start, repository| start.tree(repository).remove().map(drop),
+            check: |start, repository| {
+                assert!(!start.tree(repository).path().exists());
+                assert!(kept(start).contains("loose.txt"));
+                assert!(!start.yard.git(&["worktree", "list"]).contains("trees"));
+            },
+        },
+        Case {
+            name: "advance",
+            before: nothing,
+            operation: |start, repository| {
+                let tree = start.tree(repository);
+                tree.ensure(&start.first, &start.base)?;
+                let plan = plan(repository, &start.first, &start.sides[..1], &|_| message("join"))?;
+                tree.advance(&start.first, &plan.clean)
+            },
+            check: |start, repository| {
+                let tip = repository.tip("orchestra/poem/ab12").unwrap().unwrap();
+                let tree = start.taken_up(repository, &tip);
+                assert!(!tree.changed().unwrap());
+                assert!(read(&tree.root(), "a.txt").starts_with("left\n"));
+            },
+        },
+        Case {
+            name: "open and finish",
+            before: nothing,
+            operation: |start, repository| {
+                let tree = start.tree(repository);
+                tree.ensure(&start.first, &start.base)?;
+                let plan = plan(repository, &start.first, &start.sides, &|_| message("join"))?;
+                let open = plan.open.unwrap();
+                tree.open_merge(&plan.clean, &open.commit)?;
+                let half = tree.finish_merge(&open.commit, &message("merge"))?;
+                assert!(matches!(half, Finish::Unresolved { .. }));
+                write(&tree.root(), "a.txt", "both\ntwo\nthree\n");
+                let whole = tree.finish_merge(&open.commit, &message("merge"))?;
+                assert!(matches!(whole, Finish::Merged(_)));
+                Ok(())
+            },
+            check: |start, repository| {
+                let tip = repository.tip("orchestra/poem/ab12").unwrap().unwrap();
+                assert_eq!(shown(repository, &tip, "a.txt"), "both\ntwo\nthree\n");
+                for side in &start.sides {
+                    assert!(repository.is_ancestor(&side.sha, &tip).unwrap());
+                }
+                assert!(!start.taken_up(repository, &tip).changed().unwrap());
+                assert_eq!(start.yard.git(&["for-each-ref", "refs/orchestra/open"]), "");
+            },
+        },
+        Case {
+            name: "resolve, and delete what is merged",
+            before: nothing,
+            operation: |start, repository| {
+                let tree = start.tree(repository);
+                tree.ensure(&start.first, &start.base)?;
+                let plan = plan(repository, &start.first, &start.sides, &|_| message("join"))?;
+                let merged = resolve(
+                    repository,
+                    &plan.open.unwrap().commit,
+                    Favour::Theirs,
+                    &message("taken"),
+                )?;
+                if tree.state()?.head != merged {
+                    tree.advance(&start.first, &merged)?;
+                }
+                for side in ["left", "right"] {
+                    repository.delete_branch(&format!("orchestra/poem/ab12-{side}"), &merged)?;
+                }
+                Ok(())
+            },
+            check: |start, repository| {
+                let tip = repository.tip("orchestra/poem/ab12").unwrap().unwrap();
+                assert!(shown(repository, &tip, "a.txt").starts_with("right\n"));
+                assert_eq!(start.yard.git(&["branch", "--list", "orchestra/poem/ab12-*"]), "");
+                assert_eq!(
+                    start
+                        .yard
+                        .git(&["for-each-ref", "refs/orchestra/base"])
+                        .lines()
+                        .count(),
+                    1
+                );
+            },
+        },
+        Case {
+            name: "sweep",
+            before: loose,
+            operation: |start, repository| {
+                let options = Sweep {
+                    prefix: "orchestra/",
+                    worktrees: start.yard.folder.path().join("trees"),
+                    is_live: &|_| false,
+                    older_than: None,
+                    now: SystemTime::UNIX_EPOCH,
+                    force: false,
+                    dry_run: false,
+                };
+                let swept = sweep(repository, &options)?;
+                // A tree that could not be removed is told, and the next sweep removes it.
+                if start.tree(repository).path().exists() {
+                    assert!(!swept.kept.is_empty());
+                    return Err(GitError::Missing.into());
+                }
+                Ok(())
+            },
+            check: |start, repository| {
+                assert!(kept(start).contains("loose.txt"));
+                for side in &start.sides {
+                    let name = format!("orchestra/poem/ab12-{}", side.name);
+                    assert_eq!(repository.tip(&name).unwrap(), Some(side.sha.clone()));
+                }
+            },
+        },
+    ]
+}
+
+/// Lets one call of an operation fail, then finishes it. Gives whether any call failed.
+fn fail_once(case: &Case, at: usize, how: How) -> bool {
+    let start = start();
+    (case.before)(&start, &start.tree(&start.yard.open()).root());
+    let before = start.yard.untouched();
+    let failing = Failing {
+        git: git(),
+        calls: AtomicUsize::new(0),
+        at,
+        how,
+    };
+    let failed = (case.operation)(&start, &start.yard.open_with(Arc::new(failing))).is_err();
+    let told = format!("{} at {at}, {how:?}", case.name);
+    // Another process goes on.
+    let repository = start.yard.open();
+    if failed && let Err(fault) = (case.operation)(&start, &repository) {
+        panic!("{told}: {fault}");
+    }
+    (case.check)(&start, &repository);
+    assert_eq!(start.yard.untouched(), before, "{told}");
+    for line in common::unreachable(&start.yard)
+        .lines()
+        .filter(|line| line.contains(" commit "))
+    {
+        let sha = line.rsplit(' ').next().unwrap();
+        let text = start.yard.git(&["log", "-1", "--format=%s", sha]);
+        // Computed, and no tree ever had it.
+        let plan = text.starts_with("orchestra: open merge") && case.name.starts_with("resolve");
+        assert!(
+            plan || text.trim() == "orchestra: step of a merge",
+            "{told}: {text}"
+        );
+    }
+    failed
+}
+
+/// Lets every call that writes fail once, in one way.
+fn fail_everywhere(how: How) {
+    let mut points = 0;
+    for case in cases() {
+        let mut at = 1;
+        while fail_once(&case, at, how) {
+            at += 1;
+        }
+        assert!(at > 2, "{} has {at} calls that write", case.name);
+        points += at - 1;
+    }
+    assert!(points > 60, "only {points} points");
+}
+
+#[test]
+fn a_call_that_is_not_made_loses_nothing() {
+    fail_everywhere(How::Before);
+}
+
+#[test]
+fn a_call_that_nobody_hears_of_loses_nothing() {
+    fail_everywhere(How::After);
+}
+
+/// 40 points; `ORCHESTRA_KILLS=500` asks for more.
+#[test]
+fn a_git_that_is_killed_loses_nothing() {
+    let kills = std::env::var("ORCHESTRA_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(40);
+    let cases = cases();
+    for kill in 0..kills {
+        let case = &cases[kill % cases.len()];
+        let at = 1 + (kill / cases.len()) % 12;
+        let after = 200 + (kill as u64 * 977) % 4_000;
+        fail_once(case, at, How::Killed(after));
+    }
+}

@@ -1,0 +1,285 @@
+//! Processes that are killed at every call of git, before, in and behind it: whoever goes on loses nothing, is not held
+//! up, and leaves the user's repositories as they were. More and other points: `ORCHESTRA_KILLS=1000`.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod pair;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use orchestra_engine::{RunResult, StartError};
+use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, GitWorkspace, SystemGit};
+use pair::{LIST, NAMES, Pair, pipeline};
+
+/// Where the process that is to be killed works.
+const PLACE: &str = "ORCHESTRA_KILLS_PLACE";
+/// At which call, and when: `17 before`, `17 in 800` (microseconds), `17 behind`; nothing for a process that is to live.
+const POINT: &str = "ORCHESTRA_KILLS_POINT";
+/// How many points are tried.
+const COUNT: &str = "ORCHESTRA_KILLS";
+const LEAST: usize = 200;
+
+/// Two branches conflict, a stage resolves that, and more is written before and behind.
+const FLOW: &str = "digraph t {
+    node [shape=parallelogram]
+    start [shape=Mdiamond]; exit [shape=Msquare]
+    start -> prepare -> fan
+    prepare [tool_command=\"echo prepared > backend/prepared.txt\"]
+    fan [shape=component]
+    fan -> left -> join; fan -> right -> join; fan -> third -> join
+    left [tool_command=\"for r in backend frontend; do sed -i 's/^two$/two left/' $r/list.txt; done\"]
+    right [tool_command=\"for r in backend frontend; do sed -i 's/^two$/two right/' $r/list.txt; done\"]
+    third [tool_command=\"echo third > frontend/third.txt\"]
+    join [shape=tripleoctagon]
+    join -> resolve -> last -> exit
+    resolve [tool_command=\"for r in backend frontend; do sed -i -e '/^<<<<<<</d' -e '/^|||||||/,/^>>>>>>>/d' $r/list.txt; done\"]
+    last [tool_command=\"echo last > frontend/last.txt\"]
+}";
+
+/// Git that takes its caller with it.
+struct Dying {
+    git: SystemGit,
+    calls: AtomicUsize,
+    point: Option<(usize, String)>,
+}
+
+impl Dying {
+    fn new() -> Dying {
+        let point = std::env::var(POINT).ok().and_then(|point| {
+            let (at, when) = point.split_once(' ')?;
+            Some((at.parse().ok()?, when.to_owned()))
+        });
+        Dying {
+            git: SystemGit::find().unwrap(),
+            calls: AtomicUsize::new(0),
+            point,
+        }
+    }
+}
+
+impl Git for Dying {
+    fn run(&self, command: &GitCommand) -> Result<GitOutput, GitError> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let when = self
+            .point
+            .as_ref()
+            .filter(|(at, _)| *at == call)
+            .map(|(_, when)| when.as_str());
+        match when {
+            Some("before") => die(),
+            Some("behind") => {
+                let _ = self.git.run(command);
+                die()
+            }
+            Some(within) => {
+                let micros: u64 = within.trim_start_matches("in ").parse().unwrap();
+                std::thread::spawn(move || die_within(Duration::from_micros(micros)));
+                let done = self.git.run(command);
+                // It was faster.
+                die_after(done)
+            }
+            None => self.git.run(command),
+        }
+    }
+}
+
+fn die() -> ! {
+    let me = rustix::process::getpid();
+    let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+    loop {
+        std::thread::park();
+    }
+}
+
+fn die_after<T>(_done: T) -> ! {
+    die()
+}
+
+/// Kills the git process that has just begun, and this one.
+fn die_within(time: Duration) {
+    let children = || -> Vec<i32> {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        lists
+            .flat_map(|list| {
+                list.split_whitespace()
+                    .filter_map(|pid| pid.parse().ok())
+                    .collect::<Vec<i32>>()
+            })
+            .collect()
+    };
+    let mut begun = children();
+    while begun.is_empty() {
+        begun = children();
+    }
+    let began = std::time::Instant::now();
+    while began.elapsed() < time {
+        std::hint::spin_loop();
+    }
+    for pid in begun.into_iter().filter_map(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    die()
+}
+
+/// Begins the run, or goes on with it; gives how often git was called.
+async fn run(place: &Path) -> usize {
+    let git = Arc::new(Dying::new());
+    let mut builder = GitWorkspace::builder(place.join(".orchestra/worktrees")).git(git.clone());
+    for name in NAMES {
+        builder = builder.repository(name, place.join(name));
+    }
+    let runs = place.join(".orchestra/runs");
+    let engine = orchestra_engine::Engine::builder()
+        .workspace(builder.build().unwrap())
+        .durability(orchestra_engine::Durability::Process)
+        .runs_dir(&runs)
+        .build()
+        .unwrap();
+    let folder = runs.join("first");
+    let ended = match folder.join("manifest.json").exists() {
+        true => match engine.resume_loaded(&folder, pipeline(FLOW), ()).await {
+            Ok(run) => Some(run.wait().await.unwrap()),
+            Err(StartError::Over(_)) => None,
+            Err(error) => panic!("{error}"),
+        },
+        false => {
+            let _ = std::fs::remove_dir_all(&folder);
+            let run = engine
+                .start_loaded(pipeline(FLOW), ())
+                .run_id("first")
+                .await
+                .unwrap();
+            Some(run.wait().await.unwrap())
+        }
+    };
+    if let Some(RunResult {
+        failure: Some(failure),
+        ..
+    }) = ended
+    {
+        panic!("{failure}");
+    }
+    git.calls.load(Ordering::SeqCst)
+}
+
+/// Not a test: started by the one below.
+#[test]
+#[ignore = "a part of another test"]
+fn killed() {
+    let Ok(place) = std::env::var(PLACE) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let calls = runtime.block_on(run(Path::new(&place)));
+    println!("calls {calls}");
+}
+
+/// Runs a process to its end; gives what it printed, if it came so far.
+fn process(place: &Path, point: Option<&str>) -> Result<usize, String> {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "killed", "--ignored", "--nocapture"])
+        .env(PLACE, place)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .stdin(Stdio::null())
+        .env_remove(POINT);
+    if let Some(point) = point {
+        command.env(POINT, point);
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let calls = text
+        .lines()
+        .find_map(|line| line.split_once("calls ")?.1.trim().parse().ok());
+    calls.ok_or_else(|| format!("{text}\n{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The points: each call three times, and more of them, spread over the calls, where more are wanted.
+fn points(calls: usize, wanted: usize) -> Vec<String> {
+    let mut points = Vec::new();
+    let mut round = 0_usize;
+    while points.len() < wanted {
+        for call in 1..=calls {
+            points.push(match round {
+                0 => format!("{call} in {}", (call * 397) % 2_500),
+                1 => format!("{call} behind"),
+                2 => format!("{call} before"),
+                more => format!("{call} in {}", (call * 397 + more * 811) % 4_000),
+            });
+        }
+        round += 1;
+    }
+    points.truncate(wanted.max(calls));
+    points
+}
+
+fn try_one(point: &str) {
+    let pair = Pair::new();
+    let before = pair.users();
+    let folder = pair.folder();
+    // A point behind the last call of this run kills nobody.
+    let survived = process(&folder, Some(point)).is_ok();
+    assert_eq!(pair.users(), before, "{point}");
+    if !survived {
+        let went_on = process(&folder, None);
+        assert!(went_on.is_ok(), "{point}: {}", went_on.unwrap_err());
+    }
+    assert_eq!(pair.users(), before, "{point}");
+    for name in NAMES {
+        let session = "orchestra/t/first";
+        assert_eq!(
+            pair.on(name, session, "list.txt"),
+            LIST.replace("two", "two left"),
+            "{point}"
+        );
+        assert_eq!(
+            pair.git(
+                name,
+                &["rev-list", "--count", "--merges", &format!("main..{session}")]
+            )
+            .trim(),
+            if name == "backend" { "2" } else { "3" },
+            "{point}"
+        );
+        assert_eq!(pair.lost(name), Vec::<String>::new(), "{point}");
+    }
+    assert_eq!(
+        pair.on("frontend", "orchestra/t/first", "last.txt"),
+        "last\n",
+        "{point}"
+    );
+}
+
+#[test]
+fn whoever_goes_on_behind_a_kill_loses_nothing_and_is_not_held_up() {
+    let pair = Pair::new();
+    let calls = process(&pair.folder(), None).unwrap();
+    let wanted = std::env::var(COUNT)
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(LEAST);
+    let points = points(calls, wanted);
+    assert!(points.len() >= LEAST, "{} points", points.len());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(point) = points.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    try_one(point);
+                }
+            });
+        }
+    });
+}
