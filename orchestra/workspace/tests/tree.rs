@@ -235,3 +235,26 @@ fn a_tree_advances_only_from_where_it_is() {
         Err("tree_moved")
     );
 }
+
+#[test]
+fn a_lock_that_is_shared_with_the_user_goes_only_if_it_is_ours() {
+    let yard = Yard::new();
+    let (repository, tree, base) = yard.ready();
+    tree.remove().unwrap();
+    let (note, lock) = (
+        yard.user.join(".git/orchestra.lock"),
+        yard.user.join(".git/packed-refs.lock"),
+    );
+    // The user packs refs just now.
+    fs::write(&lock, "").unwrap();
+    assert_eq!(fs::read(&note).unwrap(), b"", "nothing of ours was killed");
+    let fault = repository.delete_branch(tree.branch(), &base).unwrap_err();
+    assert_eq!(fault.code(), "repository_locked", "{fault}");
+    assert!(lock.exists());
+    fs::remove_file(&lock).unwrap();
+    // It came while an operation of ours was killed.
+    fs::write(&note, "1 delete branch\n").unwrap();
+    fs::write(&lock, "").unwrap();
+    repository.delete_branch(tree.branch(), &base).unwrap();
+    assert!(!lock.exists() && !repository.branch_exists(tree.branch()).unwrap());
+}
