@@ -449,7 +449,8 @@ fn a_process_that_is_killed_loses_nothing() {
     if let Ok(told) = std::env::var(CHILD) {
         let mut lines = told.lines();
         let mut next = || lines.next().unwrap().to_owned();
-        let case = cases.iter().find(|case| case.name == next()).unwrap();
+        let name = next();
+        let case = cases.iter().find(|case| case.name == name).unwrap();
         let user = std::path::PathBuf::from(next());
         let mut sha = || next().parse::<Sha>().unwrap();
         let (base, first) = (sha(), sha());
@@ -490,16 +491,18 @@ fn a_process_that_is_killed_loses_nothing() {
         child
             .args(["--exact", "a_process_that_is_killed_loses_nothing"])
             .env(CHILD, told);
-        child
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null());
+        let said = start.yard.folder.path().join("said");
+        let file = std::fs::File::create(&said).unwrap();
+        child.stderr(file.try_clone().unwrap()).stdout(file);
         let mut child = child.spawn().unwrap();
         std::thread::sleep(Duration::from_micros(5_000 + (kill as u64 * 7_919) % 120_000));
         child.kill().unwrap();
         let status = child.wait().unwrap();
+        let said = std::fs::read_to_string(&said).unwrap();
         assert!(
             status.code().is_none_or(|code| code == 0),
-            "it failed by itself: {status}"
+            "{} failed by itself: {said}",
+            case.name
         );
         let repository = start.yard.open();
         let told = format!("{} at kill {kill}", case.name);
