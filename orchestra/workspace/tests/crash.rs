@@ -1,6 +1,6 @@
 //! Operations that fail or are killed anywhere: whoever comes next finishes them, and nothing is lost.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::panic, clippy::unwrap_used)]
 
 mod common;
 
