@@ -224,12 +224,12 @@ impl Driver {
         };
         let mut manifest = RunFolder::open(store.folder())?.manifest().clone();
         let of = WorkspaceRun::new(&run.id, &run.pipeline, manifest.workspace.as_ref());
-        if let Some((kept, session)) = run.settings.open_files(of).await? {
-            if manifest.workspace.as_ref() != Some(&kept) {
-                manifest.workspace = Some(kept);
+        if let Some(opened) = run.settings.open_files(of).await? {
+            if manifest.workspace.as_ref() != Some(&opened.kept) {
+                manifest.workspace = Some(opened.kept);
                 store.manifest(&manifest)?;
             }
-            run.work_on(session);
+            run.work_on(opened.session);
         }
         Ok(())
     }

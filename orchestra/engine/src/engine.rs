@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use orchestra_core::SharedPipeline;
 use orchestra_graph::kind;
-use serde_json::Value;
 
 use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
@@ -32,7 +31,7 @@ use crate::run::Origin;
 use crate::sink::Callback;
 use crate::start::StartBuilder;
 use crate::store::{Durability, FileSystem, FolderStore, Opened, StoreError, StoreOptions, system};
-use crate::workspace::{Workspace, WorkspaceError, WorkspaceRun, WorkspaceSession};
+use crate::workspace::{OpenedWorkspace, Workspace, WorkspaceError, WorkspaceRun};
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
@@ -73,7 +72,7 @@ impl Settings {
     pub(crate) async fn open_files(
         &self,
         run: WorkspaceRun<'_>,
-    ) -> Result<Option<(Value, Arc<dyn WorkspaceSession>)>, WorkspaceError> {
+    ) -> Result<Option<OpenedWorkspace>, WorkspaceError> {
         let simulated = self.script.as_ref().is_some_and(|script| !script.runs_handlers());
         match &self.workspace {
             Some(workspace) if !simulated => workspace.open(run).await.map(Some),

@@ -184,7 +184,7 @@ impl StartBuilder {
                     let opened = settings
                         .open_files(WorkspaceRun::new(&id, &self.pipeline, None))
                         .await?;
-                    opened.map_or((None, None), |(kept, session)| (Some(kept), Some(session)))
+                    opened.map_or((None, None), |opened| (Some(opened.kept), Some(opened.session)))
                 }
             };
             let Some(folder) = folder_of(&settings, self.run_dir.as_deref(), &id, origin.depth) else {

@@ -28,7 +28,7 @@ const LINE_LENGTH: usize = 80;
 /// use std::collections::BTreeMap;
 /// use std::sync::Arc;
 /// use orchestra_engine::{
-///     Engine, Outcome, RunEnd, SimulationBackend, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
+///     Engine, OpenedWorkspace, Outcome, RunEnd, SimulationBackend, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
 ///     WorkspaceRun, WorkspaceSession, WorkspaceStage,
 /// };
 /// # use orchestra_graph::{LoadOptions, Source, load};
@@ -40,9 +40,9 @@ const LINE_LENGTH: usize = 80;
 ///     fn open<'w>(
 ///         &'w self,
 ///         _run: WorkspaceRun<'w>,
-///     ) -> WorkspaceFuture<'w, Result<(serde_json::Value, Arc<dyn WorkspaceSession>), WorkspaceError>> {
+///     ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>> {
 ///         let session: Arc<dyn WorkspaceSession> = Arc::new(Shared(self.0.clone()));
-///         Box::pin(async { Ok((serde_json::Value::Null, session)) })
+///         Box::pin(async { Ok(OpenedWorkspace::new("", session)) })
 ///     }
 /// }
 ///
@@ -79,20 +79,25 @@ const LINE_LENGTH: usize = 80;
 /// # Ok(()) }
 /// ```
 pub trait Workspace: Send + Sync + 'static {
-    /// A run begins, or goes on. Nothing need be made before a stage wants it. What is given beside the session is kept
-    /// with the run, and is handed over again when the run goes on, or another one is replayed from it.
+    /// A run begins, or goes on. Nothing need be made before a stage wants it.
     ///
     /// # Errors
     /// The run cannot have files; it does not begin then.
     fn open<'w>(
         &'w self,
         run: WorkspaceRun<'w>,
-    ) -> WorkspaceFuture<'w, Result<(Value, Arc<dyn WorkspaceSession>), WorkspaceError>>;
+    ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>>;
 }
 
-/// The files of one run. Stages of different lines may call at the same time, those of one line never do.
+/// The files of one run. Stages of different lines may call at the same time, those of one line never do. One that is
+/// written in full stands at [`Workspace`].
 ///
-/// An example stands at [`Workspace`].
+/// ```
+/// use orchestra_engine::{RunEnd, WorkspaceError, WorkspaceSession};
+/// async fn give_up(session: &dyn WorkspaceSession) -> Result<(), WorkspaceError> {
+///     session.end(RunEnd::Over).await
+/// }
+/// ```
 pub trait WorkspaceSession: Send + Sync + 'static {
     /// An attempt is about to begin: gives it the files of its line, as the line's snapshot has them.
     ///
@@ -127,6 +132,40 @@ pub trait WorkspaceSession: Send + Sync + 'static {
     fn end(&self, end: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>>;
 }
 
+/// What a workspace gives a run.
+///
+/// ```
+/// use orchestra_engine::OpenedWorkspace;
+/// fn is_new(opened: &OpenedWorkspace) -> bool {
+///     opened.kept.is_null()
+/// }
+/// ```
+#[non_exhaustive]
+pub struct OpenedWorkspace {
+    /// What is kept with the run, and handed over again when it goes on or another run is replayed from it.
+    pub kept: Value,
+    /// Its files.
+    pub session: Arc<dyn WorkspaceSession>,
+}
+
+impl OpenedWorkspace {
+    /// The files of a run, with what is to be kept of them.
+    pub fn new(kept: impl Into<Value>, session: Arc<dyn WorkspaceSession>) -> OpenedWorkspace {
+        OpenedWorkspace {
+            kept: kept.into(),
+            session,
+        }
+    }
+}
+
+impl fmt::Debug for OpenedWorkspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenedWorkspace")
+            .field("kept", &self.kept)
+            .finish_non_exhaustive()
+    }
+}
+
 /// How a run ended, as far as its files go.
 ///
 /// ```
@@ -142,7 +181,12 @@ pub enum RunEnd {
 
 /// A run that wants files.
 ///
-/// An example stands at [`Workspace`].
+/// ```
+/// use orchestra_engine::WorkspaceRun;
+/// fn branch(run: &WorkspaceRun<'_>) -> String {
+///     format!("{}/{}", run.pipeline.name, run.run)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WorkspaceRun<'w> {
@@ -240,7 +284,12 @@ impl Workplace {
 
 /// A stage as a workspace sees it: which line it is of, and how the files of that line are to stand.
 ///
-/// An example stands at [`Workspace`].
+/// ```
+/// use orchestra_engine::WorkspaceStage;
+/// fn needs_files_of_its_own(stage: &WorkspaceStage) -> bool {
+///     stage.may_write() || stage.joined().next().is_some()
+/// }
+/// ```
 #[derive(Clone)]
 pub struct WorkspaceStage {
     pub(crate) stage: StageContext,

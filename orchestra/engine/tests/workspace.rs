@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
     BackendError, BranchStatus, CodergenBackend, CodergenReply, CodergenRequest, Durability, Engine,
-    EngineBuilder, EventKind, Outcome, RunEnd, RunFailure, RunFolder, RunStatus, Snapshot, StartError,
-    Workplace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
+    EngineBuilder, EventKind, OpenedWorkspace, Outcome, RunEnd, RunFailure, RunFolder, RunStatus, Snapshot,
+    StartError, Workplace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession,
+    WorkspaceStage,
 };
 use serde_json::{Value, json};
 use support::pipeline;
@@ -38,10 +39,10 @@ impl Workspace for Counting {
     fn open<'w>(
         &'w self,
         run: WorkspaceRun<'w>,
-    ) -> WorkspaceFuture<'w, Result<(Value, Arc<dyn WorkspaceSession>), WorkspaceError>> {
+    ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>> {
         self.tell(format!("open {}", run.kept.unwrap_or(&Value::Null)));
         let session: Arc<dyn WorkspaceSession> = Arc::new(self.clone());
-        Box::pin(async move { Ok((json!({ "of": &**run.run }), session)) })
+        Box::pin(async move { Ok(OpenedWorkspace::new(json!({ "of": &**run.run }), session)) })
     }
 }
 

@@ -1,7 +1,8 @@
 //! What is in a tree: its HEAD, its files as an object of git, and how both are moved.
 
+use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::entry::Place;
@@ -123,7 +124,7 @@ impl Tree {
             let watch = known.watch.take().or_else(|| Watch::start(&place.folder));
             known.watch = watch.and_then(|watch| watch.cover(&place.folder, &folders));
         }
-        let dirty = !self.status(place)?.is_empty();
+        let dirty = !self.status(place)?.is_empty() || self.filled_submodule(place)?.is_some();
         let head = self.head(place)?.commit;
         let head = head.ok_or_else(|| self.moved(place, "HEAD names no commit".to_owned()))?;
         if !dirty {
@@ -137,6 +138,16 @@ impl Tree {
         let _ = self.look(place);
     }
 
+    /// The same for a tree that nobody knows of yet: its files are those that git wrote, and none is ignored.
+    pub(crate) fn settle_new(&self, place: &Place) {
+        let head = self.quick_head(place).map(|(_, head)| head);
+        let watch = Watch::start(&place.folder);
+        let watch = watch.and_then(|watch| watch.cover(&place.folder, &HashSet::new()));
+        let mut known = self.known();
+        known.settled = head.filter(|_| watch.is_some());
+        known.watch = watch;
+    }
+
     fn status(&self, place: &Place) -> Result<Vec<u8>, WorkspaceFault> {
         let words = [
             "status",
@@ -145,8 +156,13 @@ impl Tree {
             "--untracked-files=normal",
             "--ignore-submodules=none",
         ];
-        self.repository()
-            .run(&place.command().args(words).arg("--no-renames").timeout(ALL_FILES))
+        // Git may note in the index what it found, so that files are read once and not each time.
+        let command = place
+            .command()
+            .env("GIT_OPTIONAL_LOCKS", "1")
+            .args(words)
+            .arg("--no-renames");
+        self.repository().run(&command.timeout(ALL_FILES))
     }
 
     /// All files that are not ignored, as a tree object; the index is brought to it.
@@ -190,8 +206,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A submodule whose commit or content was changed, or whose empty folder was filled: git would not see the files.
-    fn changed_submodule(&self, place: &Place) -> Result<Option<std::path::PathBuf>, WorkspaceFault> {
+    /// A submodule whose commit or content was changed, or whose empty folder was filled.
+    fn changed_submodule(&self, place: &Place) -> Result<Option<PathBuf>, WorkspaceFault> {
         for entry in self.status(place)?.split(|byte| *byte == 0) {
             let words: Vec<&[u8]> = entry.splitn(9, |byte| *byte == b' ').collect();
             let (Some(kind), Some(sub), Some(path)) = (words.first(), words.get(2), words.get(8)) else {
@@ -205,7 +221,7 @@ impl Tree {
     }
 
     /// A submodule that is not checked out and whose folder holds files: git does not see them.
-    fn filled_submodule(&self, place: &Place) -> Result<Option<std::path::PathBuf>, WorkspaceFault> {
+    fn filled_submodule(&self, place: &Place) -> Result<Option<PathBuf>, WorkspaceFault> {
         let list = place
             .command()
             .args(["ls-files", "-z", "--stage"])
@@ -225,7 +241,7 @@ impl Tree {
     }
 
     /// A repository that would become a submodule, or a submodule that would be moved.
-    fn new_gitlink(&self, old: &Sha, new: &Sha) -> Result<Option<std::path::PathBuf>, WorkspaceFault> {
+    fn new_gitlink(&self, old: &Sha, new: &Sha) -> Result<Option<PathBuf>, WorkspaceFault> {
         let command = self
             .repository()
             .command()

@@ -337,6 +337,9 @@ fn told(repository: &str, conflict: &Conflict, left: &mut usize) -> Value {
     let mut value = serde_json::to_value(conflict).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("repository".to_owned(), repository.into());
+        if let Some(sides) = fields.remove("sides") {
+            fields.insert("branches".to_owned(), sides);
+        }
     }
     let size = value.to_string().len();
     if size <= *left {

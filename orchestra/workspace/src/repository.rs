@@ -538,9 +538,9 @@ impl Repository {
         parents: &[Sha],
         message: &str,
     ) -> Result<Sha, WorkspaceFault> {
-        let mut command = self
-            .command()
-            .args(["commit-tree", "--no-gpg-sign", tree.as_str(), "-m", message]);
+        // Its message may be longer than an argument can be.
+        let words = ["commit-tree", "--no-gpg-sign", tree.as_str(), "-F", "-"];
+        let mut command = self.command().args(words).stdin(message);
         for parent in parents {
             command = command.arg("-p").arg(parent.as_str());
         }

@@ -172,7 +172,10 @@ impl Tree {
         fs::create_dir_all(&root).map_err(|source| WorkspaceFault::io(repository.name(), &root, source))?;
         self.known().at = Some(at.clone());
         drop(lock);
-        self.settle(&place);
+        match ensured {
+            Ensured::Made => self.settle_new(&place),
+            Ensured::WasThere => self.settle(&place),
+        }
         Ok(ensured)
     }
 
@@ -248,14 +251,14 @@ impl Tree {
     ///
     /// If the commit or the tree is not there, or a repository inside the tree could not be set aside.
     pub fn restore(&self, to: &Sha) -> Result<Vec<Kept>, WorkspaceFault> {
+        if self.is_settled(to)? {
+            self.known().at = Some(to.clone());
+            return Ok(Vec::new());
+        }
         let (lock, place) = self.begin("restore")?;
         let repository = &self.repository;
         if !repository.has_commit(to)? {
             return Err(repository.missing(to));
-        }
-        if self.quiet(&place).as_ref() == Some(to) && self.is_attached(&place) {
-            self.known().at = Some(to.clone());
-            return Ok(Vec::new());
         }
         let kept = self.set_aside(&lock, &place, to, None)?;
         self.move_to(&lock, &place, to, to)?;
@@ -272,6 +275,12 @@ impl Tree {
     ///
     /// If the tree is not there, holds a repository of its own or a changed submodule, or git fails.
     pub fn commit(&self, message: &Message) -> Result<Option<Sha>, WorkspaceFault> {
+        let at = self.known().at.clone();
+        if let Some(at) = at
+            && self.is_settled(&at)?
+        {
+            return Ok(None);
+        }
         let (lock, place) = self.begin("commit")?;
         let head = self.head(&place)?;
         let tip = self.repository.tip(&self.branch)?;
@@ -443,6 +452,12 @@ impl Tree {
         let place = self.place()?;
         self.heal(&lock, &place)?;
         Ok((lock, place))
+    }
+
+    /// Whether branch and files are at a commit for sure, without asking git.
+    fn is_settled(&self, at: &Sha) -> Result<bool, WorkspaceFault> {
+        let place = self.place()?;
+        Ok(!place.is_moving() && self.quiet(&place).as_ref() == Some(at) && self.is_attached(&place))
     }
 
     /// Names the open merge; one that was open before stays kept.

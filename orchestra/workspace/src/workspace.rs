@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_engine::{Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession};
-use serde_json::Value;
+use orchestra_engine::{
+    OpenedWorkspace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession,
+};
 
 use crate::fault::WorkspaceFault;
 use crate::git::{Git, SystemGit};
@@ -191,7 +192,7 @@ impl Workspace for GitWorkspace {
     fn open<'w>(
         &'w self,
         run: WorkspaceRun<'w>,
-    ) -> WorkspaceFuture<'w, Result<(Value, Arc<dyn WorkspaceSession>), WorkspaceError>> {
+    ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>> {
         Box::pin(async move {
             let kept = match run.kept {
                 Some(kept) => Some(serde_json::from_value(kept.clone()).map_err(|error| {
@@ -215,7 +216,7 @@ impl Workspace for GitWorkspace {
             let kept = serde_json::to_value(kept)
                 .map_err(|error| WorkspaceError::new("workspace_unreadable", error.to_string()))?;
             let session: Arc<dyn WorkspaceSession> = Arc::new(Session::new(lines));
-            Ok((kept, session))
+            Ok(OpenedWorkspace::new(kept, session))
         })
     }
 }

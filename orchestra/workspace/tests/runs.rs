@@ -145,7 +145,7 @@ async fn a_conflict_is_told_as_data_and_a_stage_that_leaves_markers_fails() {
         (&first["repository"], &first["path"], &first["kind"]),
         (&"backend".into(), &"list.txt".into(), &"content".into())
     );
-    assert_eq!(first["sides"].to_string(), r#"["left","mid"]"#);
+    assert_eq!(first["branches"].to_string(), r#"["left","mid"]"#);
     let hunk = &first["hunks"][0];
     assert_eq!(
         (

@@ -235,3 +235,72 @@ fn a_tree_advances_only_from_where_it_is() {
         Err("tree_moved")
     );
 }
+
+#[test]
+fn a_lock_that_is_shared_with_the_user_goes_only_if_it_is_ours() {
+    let yard = Yard::new();
+    let (repository, tree, base) = yard.ready();
+    tree.remove().unwrap();
+    let (note, lock) = (
+        yard.user.join(".git/orchestra.lock"),
+        yard.user.join(".git/packed-refs.lock"),
+    );
+    // The user packs refs just now.
+    fs::write(&lock, "").unwrap();
+    assert_eq!(fs::read(&note).unwrap(), b"", "nothing of ours was killed");
+    let fault = repository.delete_branch(tree.branch(), &base).unwrap_err();
+    assert_eq!(fault.code(), "repository_locked", "{fault}");
+    assert!(lock.exists());
+    fs::remove_file(&lock).unwrap();
+    // It came while an operation of ours was killed.
+    fs::write(&note, "1 delete branch\n").unwrap();
+    fs::write(&lock, "").unwrap();
+    repository.delete_branch(tree.branch(), &base).unwrap();
+    assert!(!lock.exists() && !repository.branch_exists(tree.branch()).unwrap());
+}
+
+#[test]
+fn whatever_happens_to_files_is_noticed() {
+    use std::io::Write;
+    let yard = Yard::new();
+    let (_, tree, _) = yard.ready();
+    let root = tree.root();
+    let quiet = |what: &str| {
+        tree.commit(&message(what)).unwrap();
+        assert!(!tree.changed().unwrap(), "after {what}");
+    };
+    // Folders alone are nothing to git, but what comes into them later is.
+    fs::create_dir_all(root.join("empty/inner")).unwrap();
+    assert!(!tree.changed().unwrap());
+    write(&root, "empty/inner/file.txt", "new\n");
+    assert!(tree.changed().unwrap());
+    quiet("a file in a folder that was empty");
+    fs::rename(root.join("empty"), root.join("renamed")).unwrap();
+    assert!(tree.changed().unwrap());
+    quiet("a folder that was renamed");
+    write(&root, "renamed/inner/file.txt", "more\n");
+    assert!(tree.changed().unwrap());
+    // A file that was open before.
+    let mut open = fs::OpenOptions::new()
+        .append(true)
+        .open(root.join("a.txt"))
+        .unwrap();
+    quiet("an edit below it");
+    open.write_all(b"late\n").unwrap();
+    assert!(tree.changed().unwrap());
+    quiet("a late edit");
+    // The same bytes once more are no change.
+    write(&root, "renamed/inner/file.txt", "more\n");
+    assert!(!tree.changed().unwrap());
+    write(&root, "target/built.o", "built\n");
+    assert!(!tree.changed().unwrap());
+    write(&root, ".gitignore", "nothing\n");
+    let commit = tree.commit(&message("nothing is ignored")).unwrap().unwrap();
+    assert!(
+        yard.git(&["ls-tree", "-r", "--name-only", commit.as_str()])
+            .contains("target/built.o")
+    );
+    fs::remove_dir_all(root.join("renamed")).unwrap();
+    assert!(tree.changed().unwrap());
+    quiet("a folder that was deleted");
+}

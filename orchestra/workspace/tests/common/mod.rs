@@ -24,8 +24,28 @@ pub fn git() -> Arc<SystemGit> {
 
 /// A folder with a user's repository in it.
 pub struct Yard {
-    pub folder: TempDir,
+    pub folder: Folder,
     pub user: PathBuf,
+}
+
+/// A folder that is removed by whoever made it.
+pub struct Folder {
+    path: PathBuf,
+    _guard: Option<TempDir>,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let guard = TempDir::new().unwrap();
+        Folder {
+            path: guard.path().to_owned(),
+            _guard: Some(guard),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// What must never change in the user's repository.
@@ -40,7 +60,7 @@ pub struct Untouched {
 impl Yard {
     /// A repository without a commit.
     pub fn bare_start(options: &[&str]) -> Yard {
-        let folder = TempDir::new().unwrap();
+        let folder = Folder::new();
         let user = folder.path().canonicalize().unwrap().join("user");
         fs::create_dir(&user).unwrap();
         let yard = Yard { folder, user };
@@ -48,9 +68,18 @@ impl Yard {
         yard
     }
 
+    /// The one that another process made and will remove.
+    pub fn at(user: &Path) -> Yard {
+        let path = user.parent().unwrap().to_owned();
+        Yard {
+            folder: Folder { path, _guard: None },
+            user: user.to_owned(),
+        }
+    }
+
     /// Another one with the same repository, which has no trees.
     pub fn copy(&self) -> Yard {
-        let folder = TempDir::new().unwrap();
+        let folder = Folder::new();
         let user = folder.path().canonicalize().unwrap().join("user");
         copy(&self.user, &user);
         Yard { folder, user }
