@@ -15,7 +15,7 @@ use crate::progress::Shown;
 use crate::terminal::Terminal;
 
 /// The usual name of a configuration.
-const FILE: &str = "orchestra.yaml";
+pub(crate) const FILE: &str = "orchestra.yaml";
 /// Endings of the names of variables that hold secrets.
 const SECRET_ENDINGS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
 /// Shorter values of such variables may be words that stand everywhere.

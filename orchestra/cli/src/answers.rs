@@ -46,13 +46,34 @@ pub(crate) fn given(
             })?;
         let answer = Answer::choice(choice);
         // What is said to a model may be anything.
-        if !talking.iter().any(|stage| stage == node) {
+        if merges(pipeline, node) {
+            if !is_way_to_merge(choice) {
+                let message = format!("`{}` is no way to finish a merge", choice.escape_debug());
+                return Err(CliError::usage("unknown_choice", message).help(WAYS_TO_MERGE));
+            }
+        } else if !talking.iter().any(|stage| stage == node) {
             let question = answered_gate(pipeline, node)?;
             check_answer(&question, &answer, &[])?;
         }
         queue = queue.answers_for(node, [answer]);
     }
     Ok(queue)
+}
+
+/// How a merge can be finished that a person is asked about.
+const WAYS_TO_MERGE: &str = "choose D (done: the files are edited), O (ours), T (theirs) or R (refuse)";
+
+fn is_way_to_merge(choice: &str) -> bool {
+    let first = choice.trim().chars().next();
+    first.is_some_and(|first| "DOTR".contains(first.to_ascii_uppercase()))
+}
+
+/// Whether a node asks a person how to finish a merge that conflicts; one of a pipeline that it runs is found too.
+fn merges(pipeline: &Pipeline, node: &str) -> bool {
+    pipeline.family().into_iter().any(|pipeline| {
+        let index = pipeline.find(node);
+        index.is_some_and(|index| pipeline.stage(index).text("on_conflict") == Some("human"))
+    })
 }
 
 /// The choices of a gate in words.
@@ -63,6 +84,9 @@ fn choices(question: &Question) -> String {
 
 /// How a gate that nobody was there to answer can be answered. It may be one of a pipeline that the node runs.
 pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
+    if merges(pipeline, node) {
+        return format!("answer it with `--answer {node}=T`; {WAYS_TO_MERGE}");
+    }
     let automatic = "or approve everything with `--auto-approve`";
     let waiting: Vec<Question> = match gate_question(pipeline, node) {
         Some(question) => vec![question],

@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Write pipelines in canonical form, with their comments
     Fmt(FmtArgs),
-    /// Remove the folders of runs that ended long ago
+    /// Remove the folders of runs that ended long ago, their trees, and branches that are merged
     Cleanup(CleanupArgs),
     /// Make a project that compiles and runs
     Init(InitArgs),
@@ -342,6 +342,12 @@ pub(crate) struct CleanupArgs {
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Remove also branches of runs whose commits are nowhere else, where they are older than that
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The project configuration that names the repositories, instead of the `orchestra.yaml` here
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
 }

@@ -188,8 +188,7 @@ impl Finish<'_> {
 
 /// What a run has left in its repositories.
 fn left(result: &RunResult) -> Option<Left> {
-    let folder = RunFolder::open(result.run_dir.as_deref()?).ok()?;
-    Left::of(folder.manifest())
+    Left::of(&RunFolder::open(result.run_dir.as_deref()?).ok()?)
 }
 
 /// The line that says how a run goes on.

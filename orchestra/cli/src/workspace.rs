@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orchestra_config::Project;
-use orchestra_engine::{EventKind, Manifest, RunEvent, WorkspaceError};
+use orchestra_engine::{EventKind, Manifest, RunEvent, RunFolder, WorkspaceError};
 use orchestra_workspace::{Git, GitCommand, GitWorkspace, SystemGit, WorkspaceFault};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,8 +67,13 @@ impl<'p> Repositories<'p> {
     pub(crate) fn refused(&self, error: &WorkspaceError) -> CliError {
         let refused = invalid(error.code(), error.to_string());
         let alone = |name: &str| {
-            let workspace = self.with(|other| other == name).ok();
-            workspace.is_some_and(|workspace| workspace.repositories().is_err())
+            let opened = self.with(|other| other == name).map(|workspace| {
+                let opened = workspace.repositories()?;
+                opened
+                    .iter()
+                    .try_for_each(|(repository, _)| repository.head().map(drop))
+            });
+            matches!(opened, Ok(Err(_)))
         };
         let repos = &self.project.configuration.workspace.repos;
         let at_fault = repos.iter().find(|(name, _)| alone(name));
@@ -88,17 +93,15 @@ impl<'p> Repositories<'p> {
 
 /// The folder of the trees of runs: beside that of the runs, where that is the usual one; else with the configuration.
 pub(crate) fn worktrees(runs: &Runs, configuration: Option<&str>) -> PathBuf {
-    beside_runs(runs).unwrap_or_else(|| {
-        let folder = configuration.map(Path::new).and_then(Path::parent);
-        folder.unwrap_or(Path::new("")).join(OURS).join(WORKTREES)
-    })
-}
-
-/// The folder of trees that belongs to a folder of runs of the usual name.
-pub(crate) fn beside_runs(runs: &Runs) -> Option<PathBuf> {
-    let around = runs.dir().parent()?;
-    let usual = runs.dir().file_name()? == "runs" && around.file_name()? == OURS;
-    usual.then(|| around.join(WORKTREES))
+    let around = runs.dir().parent();
+    let around = around.filter(|around| around.file_name().is_some_and(|name| name == OURS));
+    match around.filter(|_| runs.dir().file_name().is_some_and(|name| name == "runs")) {
+        Some(around) => around.join(WORKTREES),
+        None => {
+            let folder = configuration.map(Path::new).and_then(Path::parent);
+            folder.unwrap_or(Path::new("")).join(OURS).join(WORKTREES)
+        }
+    }
 }
 
 fn invalid(code: &str, message: String) -> CliError {
@@ -186,27 +189,35 @@ pub(crate) fn short(sha: &str) -> &str {
 /// What a run has left in its repositories, as git knows it.
 pub(crate) struct Left {
     kept: Kept,
+    /// The latest snapshot of the main line.
+    saved: Option<Value>,
     git: SystemGit,
 }
 
 impl Left {
     /// What a run has left; `None` where it worked in no repositories, or git is gone.
-    pub(crate) fn of(manifest: &Manifest) -> Option<Left> {
-        let kept = Kept::of(manifest)?;
-        let git = SystemGit::find().ok()?;
-        Some(Left { kept, git })
+    pub(crate) fn of(folder: &RunFolder) -> Option<Left> {
+        let checkpoint = folder.checkpoint().ok().flatten();
+        Some(Left {
+            kept: Kept::of(folder.manifest())?,
+            saved: checkpoint.and_then(|checkpoint| checkpoint.workspace_snapshot),
+            git: SystemGit::find().ok()?,
+        })
     }
 
     /// Where its branches stand.
     pub(crate) fn states(&self) -> BranchStates {
         let state = |(name, kept): (&String, &KeptRepository)| {
             let tip = self.ask(kept, &["rev-parse", "--verify", "-q", &head(&kept.branch)]);
-            let open = format!("refs/orchestra/open/{}", kept.branch);
+            let merging = self
+                .saved
+                .as_ref()
+                .and_then(|saved| saved[name.as_str()]["merging"].as_str());
             let state = BranchState {
                 branch: kept.branch.clone(),
                 base: kept.base.clone(),
                 git_sha: tip.unwrap_or_else(|| kept.base.clone()),
-                merging: self.ask(kept, &["rev-parse", "--verify", "-q", &open]),
+                merging: merging.map(str::to_owned),
             };
             (name.clone(), state)
         };

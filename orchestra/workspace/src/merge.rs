@@ -150,7 +150,7 @@ pub fn plan(
                     continue;
                 }
                 let text = message(&[&side.name]).to_text();
-                clean = repository.write_commit(&result.tree, &[clean, side.sha.clone()], &text)?;
+                clean = repository.write_merge(&result.tree, &[clean, side.sha.clone()], &text)?;
             }
             merged.push(side);
         }
@@ -255,7 +255,7 @@ fn pile(
         if let Some(tree) = &tree {
             let last = below.last().map(|side| side.sha.clone());
             let parents: Vec<Sha> = [top].into_iter().chain(last).collect();
-            top = repository.write_commit(tree, &parents, STEP)?;
+            top = repository.write_merge(tree, &parents, STEP)?;
         }
         let step = Step {
             lab,
@@ -295,7 +295,7 @@ fn pile(
         .into_iter()
         .chain(open.iter().map(|side| side.sha.clone()))
         .collect();
-    let commit = repository.write_commit(&tree, &parents, &open::text(&sides, &paths))?;
+    let commit = repository.write_merge(&tree, &parents, &open::text(&sides, &paths))?;
     Ok(Open {
         commit,
         sides,

@@ -538,13 +538,40 @@ impl Repository {
         parents: &[Sha],
         message: &str,
     ) -> Result<Sha, WorkspaceFault> {
+        self.run_sha(&self.commit_command(tree, parents, message))
+    }
+
+    /// Like [`write_commit`](Repository::write_commit), with the date of the newest parent: a merge of the same commits
+    /// is the same commit, whenever it is computed, so one that a person has begun to finish is found again.
+    pub(crate) fn write_merge(
+        &self,
+        tree: &Sha,
+        parents: &[Sha],
+        message: &str,
+    ) -> Result<Sha, WorkspaceFault> {
+        let asked = self
+            .command()
+            .args(["log", "--no-walk", "--format=%ct"])
+            .args(parents.iter().map(Sha::as_str));
+        let told = self.run(&asked)?;
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let newest = told.lines().filter_map(|line| line.parse::<u64>().ok()).max();
+        let date = format!("@{} +0000", newest.unwrap_or_default());
+        let command = self
+            .commit_command(tree, parents, message)
+            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_COMMITTER_DATE", &date);
+        self.run_sha(&command)
+    }
+
+    fn commit_command(&self, tree: &Sha, parents: &[Sha], message: &str) -> GitCommand {
         // Its message may be longer than an argument can be.
         let words = ["commit-tree", "--no-gpg-sign", tree.as_str(), "-F", "-"];
         let mut command = self.command().args(words).stdin(message);
         for parent in parents {
             command = command.arg("-p").arg(parent.as_str());
         }
-        self.run_sha(&command)
+        command
     }
 
     pub(crate) fn lock(&self, operation: &str) -> Result<RepositoryLock, WorkspaceFault> {

@@ -184,9 +184,10 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
             EventKind::PipelineRestarted { restart, .. } => restarts = *restart,
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
                 let mut point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
-                point.workspace = saved.take();
                 // What is decided without waiting for anything shares the checkpoint of what came before.
-                points.pop_if(|last| last.checkpoint == *checkpoint);
+                let shared = points.pop_if(|last| last.checkpoint == *checkpoint);
+                let before = shared.and_then(|shared| shared.workspace);
+                point.workspace = saved.take().or(before);
                 points.push(Point {
                     checkpoint: checkpoint.clone(),
                     time: event.time,

@@ -1,4 +1,4 @@
-//! `cleanup`: removes the folders of runs that ended long ago.
+//! `cleanup`: removes the folders of runs that ended long ago, and what they left in repositories.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,6 +12,7 @@ use serde_json::json;
 use super::count;
 use super::run::duration;
 use super::status::stands;
+use super::sweep::{self, Repositories};
 use crate::args::CleanupArgs;
 use crate::error::{CliError, Exit};
 use crate::layout::{between, bytes, long, now};
@@ -36,12 +37,19 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
     let runs = Runs::new(&args.runs, program);
     let older_than = duration(&args.older_than)?;
     let mut cleaned = Cleaned::default();
+    let config = args.config.as_deref();
+    let mut repositories = Repositories::of(&runs, &[], config)?;
     if runs.dir().is_dir() {
         let index = runs.index()?;
+        let sessions = index.list(&RunFilter::all())?.into_iter().map(stands);
+        repositories = Repositories::of(&runs, &sessions.collect::<Vec<_>>(), config)?;
         let mut stale = ended(&index, runs.dir(), older_than, args.paused)?;
         stale.extend(left_over(runs.dir(), older_than)?);
         for stale in &stale {
-            cleaned.clean(stale, &runs, args.dry_run, terminal);
+            let gone = cleaned.clean(stale, &runs, args.dry_run, terminal);
+            if let Some(run) = stale.run.as_ref().filter(|_| gone) {
+                repositories.forget(run);
+            }
         }
         // What is gone is not listed any more.
         for run in stale.iter().filter_map(|stale| stale.run.as_ref()) {
@@ -50,6 +58,11 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
             }
         }
     }
+    let found = repositories.sweep(older_than, args.force, args.dry_run);
+    sweep::tell(&found, terminal);
+    cleaned.failed += found.iter().filter(|found| found.is_failed()).count();
+    cleaned.refs = found.iter().filter(|found| found.goes()).count();
+    cleaned.kept = found.len() - cleaned.refs;
     cleaned.tell(args.dry_run, terminal);
     Ok(match cleaned.failed {
         0 => Exit::Ok,
@@ -136,10 +149,14 @@ struct Cleaned {
     folders: usize,
     bytes: u64,
     failed: usize,
+    /// Branches, trees and refs.
+    refs: usize,
+    kept: usize,
 }
 
 impl Cleaned {
-    fn clean(&mut self, stale: &Stale, runs: &Runs, dry_run: bool, terminal: &Terminal) {
+    /// Removes a folder; whether it is gone, or would be.
+    fn clean(&mut self, stale: &Stale, runs: &Runs, dry_run: bool, terminal: &Terminal) -> bool {
         let size = size(&stale.folder);
         let removed = match dry_run {
             true => Ok(()),
@@ -150,7 +167,7 @@ impl Cleaned {
             self.failed += 1;
             let mark = terminal.paint(Paint::Warn, "warning[store_io]");
             terminal.say(&format!("{mark}: `{folder}` cannot be removed: {error}"));
-            return;
+            return false;
         }
         self.folders += 1;
         self.bytes += size;
@@ -163,19 +180,28 @@ impl Cleaned {
             let word = if dry_run { "would remove" } else { "removed" };
             terminal.result(&format!("{word} {folder} ({}): {}", stale.what, bytes(size)));
         }
+        true
     }
 
     fn tell(&self, dry_run: bool, terminal: &Terminal) {
         if terminal.json {
             terminal.object(&json!({
                 "schema": "orchestra.cleanup_summary/1", "folders": self.folders, "bytes": self.bytes,
-                "failed": self.failed, "dry_run": dry_run,
+                "failed": self.failed, "refs": self.refs, "kept": self.kept, "dry_run": dry_run,
             }));
             return;
         }
         let folders = count(self.folders, "folder");
         let size = bytes(self.bytes);
+        if self.refs > 0 {
+            let word = if dry_run { "would be removed" } else { "removed" };
+            terminal.progress(&format!(
+                "in repositories: {} {word}, {} kept",
+                self.refs, self.kept
+            ));
+        }
         terminal.progress(&match (self.folders, dry_run) {
+            (0, _) if self.refs > 0 => return,
             (0, _) => "nothing is old enough to be removed".to_owned(),
             (_, true) => format!("{folders}, {size} would be freed"),
             (_, false) => format!("{folders}, {size} freed"),

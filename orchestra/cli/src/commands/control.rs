@@ -136,7 +136,16 @@ impl<'t> Told<'t> {
             OfflineError::Start(error) => start_error(error, &self.runs, Some(self.folder())),
             OfflineError::Run(error) => run_error(error, &self.stopped()),
             OfflineError::Answer(answer) => {
-                CliError::usage(answer.code(), format!("{error}; nobody executes the run"))
+                let fault = CliError::usage(answer.code(), format!("{error}; nobody executes the run"));
+                let resume = self
+                    .runs
+                    .command("resume", self.folder(), &["--answer", "GATE=CHOICE"]);
+                match answer.code() {
+                    "no_question" => fault.help(format!(
+                        "what a stage asks that is no gate is answered when the run goes on: `{resume}`"
+                    )),
+                    _ => fault,
+                }
             }
             _ => CliError::usage("engine", error.to_string()),
         })

@@ -13,6 +13,7 @@ mod init;
 mod resume;
 mod run;
 pub(crate) mod status;
+mod sweep;
 
 use crate::args::{Cli, Command};
 use crate::error::{CliError, Exit};
