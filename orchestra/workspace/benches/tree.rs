@@ -1,4 +1,5 @@
-//! What a tree of 10,000 files costs: to make it, and each stage that changes nothing or one file.
+//! What a tree of 10,000 files costs: to make it, and each stage that changes nothing or one file; and what a stage that
+//! changes nothing costs a run more, whose stages might all write.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
@@ -8,6 +9,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Yard, message, write};
+use orchestra_engine::{
+    BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, EngineBuilder,
+};
+use orchestra_graph::{LoadOptions, Pipeline, Source, load};
+use orchestra_workspace::GitWorkspace;
 
 const FILES: usize = 10_000;
 const ROUNDS: usize = 20;
@@ -59,4 +65,56 @@ fn main() {
         write(&tree.root(), "d1/new.txt", &round.to_string());
         assert!(tree.commit(&message("one file")).unwrap().is_some());
     });
+    let alone = run(Engine::builder());
+    let workspace = GitWorkspace::builder(yard.folder.path().join("worktrees"))
+        .repository("backend", &yard.user)
+        .git(common::git())
+        .build()
+        .unwrap();
+    let within = run(Engine::builder().workspace(workspace));
+    let more = within.saturating_sub(alone);
+    println!("{:40} {more:>12.3?}", "a stage of a run, more than without");
+}
+
+/// Might write, and does not.
+struct Idle;
+
+impl CodergenBackend for Idle {
+    async fn run(&self, _: CodergenRequest) -> Result<CodergenReply, BackendError> {
+        Ok("nothing".into())
+    }
+}
+
+const STAGES: usize = 50;
+
+/// What a stage takes, but for the first, which waits for its tree.
+fn run(builder: EngineBuilder) -> Duration {
+    let names: Vec<String> = (0..STAGES).map(|stage| format!("s{stage}")).collect();
+    let text = format!(
+        "digraph {{ node [prompt=x]; start -> {} -> exit }}",
+        names.join(" -> ")
+    );
+    let pipeline: Pipeline = load(Source::new("a.dot", text), &LoadOptions::default())
+        .pipeline()
+        .unwrap();
+    let engine = builder.backend(Idle).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let run = engine.start_loaded(pipeline, ()).await.unwrap();
+        let mut events = run.events();
+        let mut times = Vec::new();
+        while let Some(event) = events.recv().await {
+            if event.kind.name() == "StageCompleted" {
+                times.push(Instant::now());
+            }
+        }
+        assert!(run.wait().await.unwrap().is_success());
+        let mut took: Vec<Duration> = times[2..STAGES].windows(2).map(|two| two[1] - two[0]).collect();
+        took.sort();
+        took[took.len() / 2]
+    })
 }

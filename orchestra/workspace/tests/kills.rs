@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use orchestra_engine::{RunResult, StartError};
-use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, GitWorkspace, SystemGit};
+use orchestra_workspace::{Git, GitCommand, GitError, GitOutput, GitWorkspace, Sweep, SystemGit, sweep};
 use pair::{LIST, NAMES, Pair, pipeline};
 
 /// Where the process that is to be killed works.
@@ -128,16 +128,17 @@ fn die_within(time: Duration) {
     die()
 }
 
-/// Begins the run, or goes on with it; gives how often git was called.
+/// Begins the run, or goes on with it, and cleans up behind it; gives how often git was called.
 async fn run(place: &Path) -> usize {
     let git = Arc::new(Dying::new());
     let mut builder = GitWorkspace::builder(place.join(".orchestra/worktrees")).git(git.clone());
     for name in NAMES {
         builder = builder.repository(name, place.join(name));
     }
+    let workspace = builder.build().unwrap();
     let runs = place.join(".orchestra/runs");
     let engine = orchestra_engine::Engine::builder()
-        .workspace(builder.build().unwrap())
+        .workspace(workspace.clone())
         .durability(orchestra_engine::Durability::Process)
         .runs_dir(&runs)
         .build()
@@ -165,6 +166,22 @@ async fn run(place: &Path) -> usize {
     }) = ended
     {
         panic!("{failure}");
+    }
+    for (repository, prefix) in workspace.repositories().unwrap() {
+        let options = Sweep {
+            prefix: &prefix,
+            worktrees: workspace.worktrees().to_owned(),
+            is_live: &|_| false,
+            older_than: None,
+            now: std::time::SystemTime::now(),
+            force: false,
+            dry_run: false,
+        };
+        let swept = sweep(&repository, &options).unwrap();
+        assert!(
+            swept.branches.iter().all(|branch| branch != "orchestra/t/first"),
+            "{swept:?}"
+        );
     }
     git.calls.load(Ordering::SeqCst)
 }
@@ -206,23 +223,17 @@ fn process(place: &Path, point: Option<&str>) -> Result<usize, String> {
     calls.ok_or_else(|| format!("{text}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The points: each call three times, and more of them, spread over the calls, where more are wanted.
+/// The points: spread evenly over the calls, in turn before, in and behind them.
 fn points(calls: usize, wanted: usize) -> Vec<String> {
-    let mut points = Vec::new();
-    let mut round = 0_usize;
-    while points.len() < wanted {
-        for call in 1..=calls {
-            points.push(match round {
-                0 => format!("{call} in {}", (call * 397) % 2_500),
-                1 => format!("{call} behind"),
-                2 => format!("{call} before"),
-                more => format!("{call} in {}", (call * 397 + more * 811) % 4_000),
-            });
+    let of = |at: usize| {
+        let call = 1 + at * calls / wanted % calls;
+        match at % 3 {
+            0 => format!("{call} in {}", (at * 397) % 2_500),
+            1 => format!("{call} behind"),
+            _ => format!("{call} before"),
         }
-        round += 1;
-    }
-    points.truncate(wanted.max(calls));
-    points
+    };
+    (0..wanted).map(of).collect()
 }
 
 fn try_one(point: &str) {
@@ -231,7 +242,6 @@ fn try_one(point: &str) {
     let folder = pair.folder();
     // A point behind the last call of this run kills nobody.
     let survived = process(&folder, Some(point)).is_ok();
-    assert_eq!(pair.users(), before, "{point}");
     if !survived {
         let went_on = process(&folder, None);
         assert!(went_on.is_ok(), "{point}: {}", went_on.unwrap_err());
@@ -254,6 +264,8 @@ fn try_one(point: &str) {
             "{point}"
         );
         assert_eq!(pair.lost(name), Vec::<String>::new(), "{point}");
+        assert_eq!(pair.branches(name), [session], "{point}");
+        assert_eq!(pair.trees(name), 0, "{point}");
     }
     assert_eq!(
         pair.on("frontend", "orchestra/t/first", "last.txt"),
@@ -271,7 +283,6 @@ fn whoever_goes_on_behind_a_kill_loses_nothing_and_is_not_held_up() {
         .and_then(|count| count.parse().ok())
         .unwrap_or(LEAST);
     let points = points(calls, wanted);
-    assert!(points.len() >= LEAST, "{} points", points.len());
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -149,11 +149,12 @@ impl Pair {
             .filter_map(|line| line.strip_prefix("unreachable commit "));
         let lost = commits.filter(|commit| {
             let about = self.git(name, &["show", "-s", "--format=%T %s", commit]);
-            let (tree, summary) = about.trim().split_once(' ').unwrap();
+            let (tree, summary) = about.trim().split_once(' ').unwrap_or((about.trim(), ""));
             let follows = summary.contains(": merge `") || summary.starts_with("orchestra: ");
             !follows && !named.lines().any(|known| known == tree)
         });
-        lost.map(str::to_owned).collect()
+        lost.map(|commit| self.git(name, &["log", "-1", "--stat", commit]))
+            .collect()
     }
 }
 
