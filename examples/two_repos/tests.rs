@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra::{
-    Durability, Outcome, RunEnd, RunFolder, Snapshot, Workspace, WorkspaceError, WorkspaceFuture,
-    WorkspaceRun, WorkspaceSession, WorkspaceStage,
+    Durability, OpenedWorkspace, Outcome, RunEnd, RunFolder, Snapshot, Workspace, WorkspaceError,
+    WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
-use serde_json::Value;
 
 use super::two_repos::Node;
 use super::*;
@@ -26,8 +25,11 @@ fn both_sides_of_a_conflict_are_kept_and_nothing_of_what_was_before() {
     assert_eq!(both_sides(text), "a\nb\nc\nd\n");
 }
 
-/// Where the trees of each line stood when a stage was given them first.
-type Begun = Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>;
+/// Where the trees of each line stand: the commit in each repository.
+type Lines = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The same when a stage was given them first.
+type Begun = Arc<Mutex<Lines>>;
 
 /// Repositories that say where the trees stand which they give.
 struct Looking {
@@ -44,12 +46,14 @@ impl Workspace for Looking {
     fn open<'w>(
         &'w self,
         run: WorkspaceRun<'w>,
-    ) -> WorkspaceFuture<'w, Result<(Value, Arc<dyn WorkspaceSession>), WorkspaceError>> {
+    ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>> {
         Box::pin(async move {
-            let (kept, inner) = self.inner.open(run).await?;
-            let begun = self.begun.clone();
-            let session: Arc<dyn WorkspaceSession> = Arc::new(LookingSession { inner, begun });
-            Ok((kept, session))
+            let mut opened = self.inner.open(run).await?;
+            opened.session = Arc::new(LookingSession {
+                inner: opened.session,
+                begun: self.begun.clone(),
+            });
+            Ok(opened)
         })
     }
 }
@@ -103,9 +107,9 @@ impl WorkspaceSession for LookingSession {
 }
 
 /// Where the lines of a run stand at each checkpoint, by the snapshots that it has told of.
-fn checkpoints(events: &[RunEvent]) -> Vec<(String, BTreeMap<String, BTreeMap<String, String>>)> {
-    let mut lines = BTreeMap::new();
-    let mut points: Vec<(String, _)> = vec![("cp_000000".to_owned(), BTreeMap::new())];
+fn checkpoints(events: &[RunEvent]) -> Vec<(String, Lines)> {
+    let mut lines = Lines::new();
+    let mut points: Vec<(String, Lines)> = vec![("cp_000000".to_owned(), Lines::new())];
     for event in events {
         match &event.kind {
             EventKind::SnapshotSaved { branch, snapshot, .. } => {

@@ -430,7 +430,7 @@ fn cleanup_removes_what_is_merged_and_never_what_would_be_lost() {
         is(&dry, "kept", &own) && is(&dry, "would_be_removed", &empty),
         "{dry:?}"
     );
-    assert_eq!(branches(&place, "frontend"), [empty.clone()]);
+    assert_eq!(branches(&place, "frontend"), [empty.as_str()]);
     let told = place
         .call(&["cleanup", "--older-than", "0s", "--dry-run"])
         .exits(0);
@@ -445,7 +445,7 @@ fn cleanup_removes_what_is_merged_and_never_what_would_be_lost() {
         is(&found, "kept", &own) && is(&found, "removed", &empty),
         "{found:?}"
     );
-    assert_eq!(branches(&place, "backend"), [own.clone()]);
+    assert_eq!(branches(&place, "backend"), [own.as_str()]);
     assert_eq!(branches(&place, "frontend"), Vec::<String>::new());
     // The run folder is gone; the configuration still tells where to look.
     assert_eq!(place.runs(), Vec::<String>::new());
@@ -462,7 +462,7 @@ fn cleanup_by_force_removes_what_is_old_enough() {
     place.call(&["run", "one.dot"]).exits(0);
     let own = branch(&place, "backend");
     place.call(&["cleanup", "--older-than", "1d", "--force"]).exits(0);
-    assert_eq!(branches(&place, "backend"), [own.clone()]);
+    assert_eq!(branches(&place, "backend"), [own.as_str()]);
     let found = cleaned(&place, &["--force"]);
     assert!(is(&found, "removed", &own), "{found:?}");
     assert_eq!(

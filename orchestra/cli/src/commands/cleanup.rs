@@ -59,10 +59,11 @@ pub(crate) fn cleanup(args: &CleanupArgs, program: &str, terminal: &Terminal) ->
         }
     }
     let found = repositories.sweep(older_than, args.force, args.dry_run);
-    sweep::tell(&found, terminal);
-    cleaned.failed += found.iter().filter(|found| found.is_failed()).count();
+    sweep::tell(&found, &runs, terminal);
+    let failed = found.iter().filter(|found| found.is_failed()).count();
+    cleaned.failed += failed;
     cleaned.refs = found.iter().filter(|found| found.goes()).count();
-    cleaned.kept = found.len() - cleaned.refs;
+    cleaned.kept = found.len() - cleaned.refs - failed;
     cleaned.tell(args.dry_run, terminal);
     Ok(match cleaned.failed {
         0 => Exit::Ok,

@@ -144,7 +144,7 @@ impl Repositories {
                 };
                 let swept = open(place).and_then(|repository| sweep(&repository, &options));
                 let all = match swept {
-                    Ok(swept) => Found::all(place, swept, dry_run),
+                    Ok(swept) => Found::all(place, swept, force, dry_run),
                     Err(fault) => vec![Found::failed(place, &fault)],
                 };
                 for found in all {
@@ -223,7 +223,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn all(place: &Place, swept: Swept, dry_run: bool) -> Vec<Found> {
+    fn all(place: &Place, swept: Swept, force: bool, dry_run: bool) -> Vec<Found> {
         let gone = if dry_run {
             Fate::WouldBeRemoved
         } else {
@@ -241,14 +241,16 @@ impl Found {
             let why = "its run is gone or over".to_owned();
             found("tree", tree.display().to_string(), gone, why)
         });
+        // By force, commits may go that are nowhere else.
+        let safe = if force { "" } else { "nothing of it is lost" };
         let branches = swept
             .branches
             .into_iter()
-            .map(|branch| found("branch", branch, gone, String::new()));
+            .map(|branch| found("branch", branch, gone, safe.to_owned()));
         let refs = swept
             .refs
             .into_iter()
-            .map(|name| found("ref", name, gone, String::new()));
+            .map(|name| found("ref", name, gone, safe.to_owned()));
         let kept = swept.kept.into_iter().map(|(name, why)| {
             let kind = if name.starts_with("refs/") {
                 "ref"
@@ -284,7 +286,7 @@ impl Found {
         matches!(self.fate, Fate::Removed | Fate::WouldBeRemoved)
     }
 
-    fn row(&self) -> Vec<Cell> {
+    fn row(&self, runs: &Runs) -> Vec<Cell> {
         let paint = match self.fate {
             Fate::Removed | Fate::WouldBeRemoved => Paint::Good,
             Fate::Kept => Paint::Warn,
@@ -294,14 +296,17 @@ impl Found {
             Cell::text(self.fate.word()).paint(paint),
             Cell::text(self.kind),
             Cell::text(&self.repository),
-            Cell::text(&self.name),
+            Cell::text(match self.kind {
+                "tree" => runs.shown(Path::new(&self.name)),
+                _ => self.name.clone(),
+            }),
             Cell::text(&self.why),
         ]
     }
 }
 
 /// Tells what was found: an object each, or a table.
-pub(super) fn tell(found: &[Found], terminal: &Terminal) {
+pub(super) fn tell(found: &[Found], runs: &Runs, terminal: &Terminal) {
     if terminal.json {
         for found in found {
             terminal.object(&json!({
@@ -319,7 +324,7 @@ pub(super) fn tell(found: &[Found], terminal: &Terminal) {
     }
     if !found.is_empty() {
         let head = ["", "WHAT", "REPOSITORY", "NAME", "WHY"];
-        let rows = found.iter().map(Found::row).collect();
+        let rows = found.iter().map(|found| found.row(runs)).collect();
         terminal.result(&table(terminal, &head, rows));
     }
 }
