@@ -324,9 +324,7 @@ impl Step<'_> {
         let ran = line.own_last().is_some();
         let (status, reason) = match end {
             LineEnd::Failed(failure) => (BranchStatus::Fail, Some(failure.to_string())),
-            _ if line.unfinished().is_some() => {
-                (BranchStatus::Fail, line.unfinished().map(str::to_owned))
-            }
+            _ if line.unfinished().is_some() => (BranchStatus::Fail, line.unfinished().map(str::to_owned)),
             _ if !ran => (BranchStatus::Success, None),
             _ => match line.last.status {
                 Status::Fail => (BranchStatus::Fail, Some(line.last.failure_reason.clone())),
@@ -458,16 +456,30 @@ pub(crate) fn path_of(line: &Line, edge: EdgeIndex) -> BranchPath {
 
 /// The branches whose files may have to be brought together.
 fn joined_branches(pipeline: &Pipeline, block: &Block) -> Vec<JoinedBranch> {
-    let lines = block.branches.iter().filter_map(|branch| {
-        let line = branch.line.as_deref().filter(|line| line.files.is_some())?;
-        Some(JoinedBranch {
+    let mut joined = Vec::new();
+    for branch in &block.branches {
+        let (Some(line), Some(status)) = (branch.line.as_deref(), branch.status()) else {
+            continue;
+        };
+        if line.files.is_none() {
+            continue;
+        }
+        joined.push(JoinedBranch {
             id: branch.id.clone(),
             name: line.branch.name(pipeline),
-            status: branch.status()?,
+            status,
             snapshot: line.snapshot().cloned(),
-        })
-    });
-    lines.collect()
+        });
+        // One node may close a block and that around it: what came together nowhere else does so here.
+        for inner in line.joined() {
+            joined.push(JoinedBranch {
+                id: format!("{}/{}", branch.id, inner.id),
+                status: if status.is_success() { inner.status } else { status },
+                ..inner.clone()
+            });
+        }
+    }
+    joined
 }
 
 /// A branch as an entry of `parallel.results` (rule P3); what its stages set is moved there.

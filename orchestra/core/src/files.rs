@@ -64,7 +64,8 @@ impl Snapshot {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinedBranch {
-    /// Its id: that of the edge's target, with a number where several edges lead there.
+    /// Its id: that of the edge's target, with a number where several edges lead there; behind that of the branch around
+    /// it, as in `left/a`, where the join closes both blocks.
     pub id: String,
     /// Its place in the run, such as `fan#1:left`.
     pub name: String,

@@ -441,6 +441,7 @@ impl<'a> Step<'a> {
                     line.at.edge = None;
                     return Ok(Move::Enter(target));
                 }
+                may_end(line, stage)?;
                 return Err(Flow::Ended(LineEnd::End));
             }
             Next::End { success: false } => RunFailure::FailureEnd {

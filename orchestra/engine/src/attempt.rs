@@ -142,6 +142,8 @@ impl<'h> Attempt<'h> {
         if stops_the_run(&outcome) {
             return Ended::Outcome(outcome);
         }
+        // Whoever is asked there is asked no longer when the attempt is cancelled.
+        let token = run.token(&self.id);
         let mut leaving = work.session.leave(&files, outcome);
         let left = tokio::select! {
             biased;
@@ -151,8 +153,7 @@ impl<'h> Attempt<'h> {
         let (outcome, snapshot) = match left {
             Some(left) => left,
             None => {
-                // Whoever is asked there is asked no longer.
-                run.release_token(&self.id, true);
+                token.cancel();
                 leaving.await
             }
         };

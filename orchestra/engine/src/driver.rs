@@ -36,7 +36,7 @@ use crate::store::{Commit, Position, RunFolder, StageFile, StoreError};
 use crate::surroundings::Surroundings;
 use crate::take_up::TakenUp;
 use crate::tell::Began;
-use crate::workspace::{RunEnd, WorkspaceRun, WorkspaceStage};
+use crate::workspace::{RunEnd, WorkspaceEnd, WorkspaceRun, WorkspaceStage};
 
 /// How many effects may be done without waiting before other tasks get their turn.
 const EFFECTS_A_TURN: u32 = 64;
@@ -243,6 +243,9 @@ impl Driver {
             Ok(failure) if RunStatus::of(failure.as_ref()) != RunStatus::Paused => RunEnd::Over,
             _ => RunEnd::Paused,
         };
+        let state = self.machine.state();
+        let snapshot = state.main.snapshot().cloned();
+        let end = WorkspaceEnd::new(end, state.totals.restarts, snapshot);
         if let Err(error) = work.session.end(end).await {
             tracing::warn!("the files of the run are not tidied up: {error}");
         }
@@ -521,6 +524,7 @@ impl Driver {
         });
         WorkspaceStage {
             line: self.run.line_of(id),
+            around: self.run.lines_around(id),
             snapshot: line.and_then(|line| line.snapshot()).cloned(),
             joined: joined.collect(),
             join: id.branch.steps().last().and_then(|step| {

@@ -107,6 +107,6 @@ pub use store::{
 pub use surroundings::{Fidelity, PastStage, Surroundings, ToolTally, UnknownFidelity};
 pub use tokio_util::sync::CancellationToken;
 pub use workspace::{
-    OpenedWorkspace, RunEnd, Workplace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun,
-    WorkspaceSession, WorkspaceStage,
+    OpenedWorkspace, RunEnd, Workplace, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture,
+    WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use orchestra_core::{Answer, Budget, EffectId, Question, SharedPipeline, Snapshot, Usage};
+use orchestra_core::{Answer, BranchPath, Budget, EffectId, Question, SharedPipeline, Snapshot, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -481,6 +481,21 @@ impl Run {
     /// The name of the line in which an attempt is made.
     pub(crate) fn line_of(&self, id: &EffectId) -> String {
         self.line_of_branch(id, &id.branch.name(&self.pipeline))
+    }
+
+    /// The names of the lines around that of an attempt, the nearest first.
+    pub(crate) fn lines_around(&self, id: &EffectId) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut branch = BranchPath::default();
+        for step in id.branch.steps() {
+            lines.push(self.line_of_branch(id, &branch.name(&self.pipeline)));
+            branch = branch.then(*step);
+        }
+        lines.reverse();
+        if let Some(Parent { run, stage }) = &self.origin.parent {
+            lines.extend(run.lines_around(stage));
+        }
+        lines
     }
 
     /// The name of the line of a branch that ended before a stage.

@@ -28,8 +28,8 @@ const LINE_LENGTH: usize = 80;
 /// use std::collections::BTreeMap;
 /// use std::sync::Arc;
 /// use orchestra_engine::{
-///     Engine, OpenedWorkspace, Outcome, RunEnd, SimulationBackend, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
-///     WorkspaceRun, WorkspaceSession, WorkspaceStage,
+///     Engine, OpenedWorkspace, Outcome, SimulationBackend, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
+///     WorkspaceEnd, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 /// };
 /// # use orchestra_graph::{LoadOptions, Source, load};
 ///
@@ -61,7 +61,7 @@ const LINE_LENGTH: usize = 80;
 ///     fn save<'s>(&'s self, _: &'s WorkspaceStage) -> WorkspaceFuture<'s, Result<Option<Snapshot>, WorkspaceError>> {
 ///         Box::pin(async { Ok(None) })
 ///     }
-///     fn end(&self, _: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
+///     fn end(&self, _: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
 ///         Box::pin(async { Ok(()) })
 ///     }
 /// }
@@ -93,9 +93,9 @@ pub trait Workspace: Send + Sync + 'static {
 /// written in full stands at [`Workspace`].
 ///
 /// ```
-/// use orchestra_engine::{RunEnd, WorkspaceError, WorkspaceSession};
-/// async fn give_up(session: &dyn WorkspaceSession) -> Result<(), WorkspaceError> {
-///     session.end(RunEnd::Over).await
+/// use orchestra_engine::{WorkspaceError, WorkspaceSession, WorkspaceStage};
+/// async fn keep(session: &dyn WorkspaceSession, stage: &WorkspaceStage) -> Result<bool, WorkspaceError> {
+///     Ok(session.save(stage).await?.is_some())
 /// }
 /// ```
 pub trait WorkspaceSession: Send + Sync + 'static {
@@ -129,7 +129,7 @@ pub trait WorkspaceSession: Send + Sync + 'static {
     ///
     /// # Errors
     /// Something could not be tidied up; the result of the run stands.
-    fn end(&self, end: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>>;
+    fn end(&self, end: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>>;
 }
 
 /// What a workspace gives a run.
@@ -163,6 +163,35 @@ impl fmt::Debug for OpenedWorkspace {
         f.debug_struct("OpenedWorkspace")
             .field("kept", &self.kept)
             .finish_non_exhaustive()
+    }
+}
+
+/// A run that has ended in this process.
+///
+/// ```
+/// use orchestra_engine::{RunEnd, WorkspaceEnd};
+/// fn is_tidy(end: &WorkspaceEnd) -> bool {
+///     end.end == RunEnd::Over && end.snapshot.is_none()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkspaceEnd {
+    /// How it ended.
+    pub end: RunEnd,
+    /// The name of its main line.
+    pub line: String,
+    /// How the files of that line stood last; `None` where nothing was changed since the run began.
+    pub snapshot: Option<Snapshot>,
+}
+
+impl WorkspaceEnd {
+    pub(crate) fn new(end: RunEnd, restarts: u32, snapshot: Option<Snapshot>) -> WorkspaceEnd {
+        WorkspaceEnd {
+            end,
+            line: line_name(restarts, ""),
+            snapshot,
+        }
     }
 }
 
@@ -294,6 +323,7 @@ impl Workplace {
 pub struct WorkspaceStage {
     pub(crate) stage: StageContext,
     pub(crate) line: String,
+    pub(crate) around: Vec<String>,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) joined: Vec<(String, JoinedBranch)>,
     pub(crate) join: Option<NodeIndex>,
@@ -315,8 +345,8 @@ impl WorkspaceStage {
     }
 
     /// The lines around this one, the nearest first.
-    pub fn lines_around(&self) -> Vec<String> {
-        around(&self.line)
+    pub fn lines_around(&self) -> &[String] {
+        &self.around
     }
 
     /// How the files of the line are to stand; `None` where nothing was changed since the run began.
@@ -439,23 +469,9 @@ fn bounded(name: String) -> String {
     format!("{cut}-{number:016x}")
 }
 
-/// The lines around a line, the nearest first.
-fn around(line: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut rest = line;
-    while let Some((before, _)) = rest.rsplit_once('+') {
-        lines.push(before.to_owned());
-        rest = before;
-    }
-    if rest != SESSION && !rest.starts_with("restart-") {
-        lines.push(SESSION.to_owned());
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{around, bounded, child_line, line_name};
+    use super::{bounded, child_line, line_name};
 
     #[test]
     fn names_of_lines_follow_from_their_places() {
@@ -469,17 +485,6 @@ mod tests {
             child_line("session", "lint#1/1", 0, "fan#1:a"),
             "session+lint-1+1+fan-1-a"
         );
-    }
-
-    #[test]
-    fn the_lines_around_a_line_lead_to_the_main_line() {
-        assert_eq!(around("session"), Vec::<String>::new());
-        assert_eq!(around("fan-1-a"), ["session"]);
-        assert_eq!(around("fan-1-a+in-1-b"), ["fan-1-a", "session"]);
-        assert_eq!(around("restart-1+fan-1-a"), ["restart-1"]);
-        assert_eq!(around("restart-1"), Vec::<String>::new());
-        let around = around("session+lint-1+1+fan-1-a");
-        assert_eq!(around, ["session+lint-1+1", "session+lint-1", "session"]);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
     BackendError, BranchStatus, CodergenBackend, CodergenReply, CodergenRequest, Durability, Engine,
-    EngineBuilder, EventKind, OpenedWorkspace, Outcome, RunEnd, RunFailure, RunFolder, RunStatus, Snapshot,
-    StartError, Workplace, Workspace, WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession,
-    WorkspaceStage,
+    EngineBuilder, EventKind, OpenedWorkspace, Outcome, RunFailure, RunFolder, RunStatus, Snapshot,
+    StartError, Workplace, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture, WorkspaceRun,
+    WorkspaceSession, WorkspaceStage,
 };
 use serde_json::{Value, json};
 use support::pipeline;
@@ -105,8 +105,8 @@ impl WorkspaceSession for Counting {
         Box::pin(async move { Ok(Some(snapshot)) })
     }
 
-    fn end(&self, end: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
-        self.tell(format!("end {end:?}"));
+    fn end(&self, end: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
+        self.tell(format!("end {:?}", end.end));
         Box::pin(async { Ok(()) })
     }
 }
@@ -166,7 +166,7 @@ async fn each_attempt_is_given_files_and_its_line_keeps_what_came_of_them() {
             "end Over",
         ]
     );
-    let folder = RunFolder::open(&result.run_dir.unwrap()).unwrap();
+    let folder = RunFolder::open(result.run_dir.unwrap()).unwrap();
     let checkpoint: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("checkpoint.json")).unwrap()).unwrap();
     assert_eq!(checkpoint["workspace_snapshot"], 4);

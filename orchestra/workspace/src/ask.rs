@@ -32,7 +32,8 @@ impl Session {
             let done = match chosen(&answer) {
                 "d" => {
                     let message = names.message("merge, finished by a person");
-                    blocking(move || lines.commit(&lines.line(&name), &message)).await
+                    let done = blocking(move || lines.commit(&lines.line(&name), &message)).await;
+                    done.map(|committed| committed.left)
                 }
                 "o" | "t" => {
                     let favour = match chosen(&answer) {

@@ -202,6 +202,15 @@ pub enum WorkspaceFault {
         /// The line.
         line: String,
     },
+    /// Branches are to be merged into a line whose last merge is not finished.
+    #[error(
+        "line `{line}` has a merge whose conflicts are not resolved yet, so no other branches can be merged into it; \
+         put a stage that resolves them before the next fan-out"
+    )]
+    MergeOpen {
+        /// The line.
+        line: String,
+    },
     /// A folder for trees cannot be made.
     #[error("`{}`: {source}; give the runs a folder that can be written", .path.display())]
     Folder {
@@ -277,6 +286,7 @@ impl WorkspaceFault {
             WorkspaceFault::Busy { .. } => "repository_busy",
             WorkspaceFault::OtherRepositories { .. } => "other_repositories",
             WorkspaceFault::LineNotReady { .. } => "line_not_ready",
+            WorkspaceFault::MergeOpen { .. } => "merge_open",
             WorkspaceFault::InvalidSha { .. } => "invalid_sha",
             WorkspaceFault::Git(error) => error.code(),
             WorkspaceFault::Command { .. } | WorkspaceFault::Unreadable { .. } => "git_failed",

@@ -80,7 +80,7 @@ impl Joining {
                 (_, BranchStatus::Fail) => Some("it failed"),
                 (_, BranchStatus::Cancelled) => Some("it was cut short"),
                 (Policy::None, _) => Some("`merge_policy` is `none`"),
-                (Policy::BestOnly(best), _) if *best != branch.id => Some("another branch is the best"),
+                (Policy::BestOnly(best), _) if !is_of(&branch.id, best) => Some("another branch is the best"),
                 _ => None,
             };
             if let Some(reason) = left_out {
@@ -113,6 +113,11 @@ impl Joining {
                 line: line.name.clone(),
             });
         };
+        if heads.iter().any(|head| head.before.is_some()) {
+            return Err(WorkspaceFault::MergeOpen {
+                line: line.name.clone(),
+            });
+        }
         let mut plans = Vec::with_capacity(heads.len());
         for (at, (slot, head)) in lines.slots.iter().zip(&heads).enumerate() {
             let sides = self.sides.iter().filter_map(|(name, heads)| {
@@ -150,58 +155,95 @@ impl Joining {
                 false => report.merged.push(name.clone()),
             }
         }
-        if !report.open {
-            known.heads = Some(advance(&line, &heads, &plans)?);
-        } else if self.may_open {
-            known.heads = Some(open(lines, &line, &heads, &plans)?);
-        }
+        let done = match report.open {
+            false => advance(&line, &heads, &plans),
+            true if self.may_open => open(lines, &line, &heads, &plans),
+            true => return Ok(report),
+        };
+        known.heads = Some(match done {
+            Ok(heads) => heads,
+            // All repositories or none, and nothing half open.
+            Err(fault) => {
+                take_back(lines, &line, &heads)?;
+                known.heads = Some(heads);
+                return Err(fault);
+            }
+        });
         Ok(report)
     }
 }
 
-/// Moves the trees of a line to what was merged: all, or none.
+/// Moves the trees of a line to what was merged.
 fn advance(line: &Line, heads: &[Head], plans: &[Plan]) -> Result<Vec<Head>, WorkspaceFault> {
-    let mut moved = Vec::with_capacity(heads.len());
     for ((tree, head), plan) in line.trees.iter().zip(heads).zip(plans) {
-        if plan.clean != head.sha
-            && let Err(fault) = tree.advance(&head.sha, &plan.clean)
-        {
-            for (tree, head) in line.trees.iter().zip(heads).take(moved.len() + 1) {
-                tree.restore(&head.sha)?;
-            }
-            return Err(fault);
+        if plan.clean != head.sha {
+            tree.advance(&head.sha, &plan.clean)?;
         }
-        moved.push(Head::at(&plan.clean));
     }
-    Ok(moved)
+    Ok(plans.iter().map(|plan| Head::at(&plan.clean)).collect())
+}
+
+/// Brings the trees of a line to where they stood, with nothing open.
+fn take_back(lines: &Lines, line: &Line, heads: &[Head]) -> Result<(), WorkspaceFault> {
+    let mut first = Ok(());
+    for ((slot, tree), head) in lines.slots.iter().zip(&line.trees).zip(heads) {
+        let to = head.before.as_ref().unwrap_or(&head.sha);
+        let back = tree.restore(to).map(drop);
+        first = first.and(back.and_then(|()| slot.repository.end_merge(tree.branch())));
+    }
+    first
 }
 
 /// Puts a merge that is to be finished into the trees of a line, on top of what could be merged.
 fn open(lines: &Lines, line: &Line, heads: &[Head], plans: &[Plan]) -> Result<Vec<Head>, WorkspaceFault> {
-    let mut underway = true;
-    for ((slot, tree), plan) in lines.slots.iter().zip(&line.trees).zip(plans) {
-        // Somebody may be in the midst of finishing it.
-        let wanted = plan.open.as_ref().map(|open| &open.commit);
-        let found = slot.repository.open_merge_of(tree.branch())?;
-        underway &= found.as_ref() == wanted && tree.state()?.head == plan.clean;
+    if let Some(underway) = underway(lines, line, heads, plans)? {
+        return Ok(underway);
     }
-    if !underway {
-        for (tree, head) in line.trees.iter().zip(heads) {
-            tree.restore(&head.sha)?;
-        }
-        advance(line, heads, plans)?;
-        for (tree, plan) in line.trees.iter().zip(plans) {
-            if let Some(open) = &plan.open {
-                tree.open_merge(&plan.clean, &open.commit)?;
-            }
-        }
+    for (tree, head) in line.trees.iter().zip(heads) {
+        tree.restore(&head.sha)?;
     }
-    let opened = heads.iter().zip(plans).map(|(head, plan)| Head {
-        sha: plan.clean.clone(),
-        merging: plan.open.as_ref().map(|open| open.commit.clone()),
-        before: Some(head.sha.clone()),
-    });
-    Ok(opened.collect())
+    advance(line, heads, plans)?;
+    let mut opened = Vec::with_capacity(heads.len());
+    for ((tree, head), plan) in line.trees.iter().zip(heads).zip(plans) {
+        if let Some(open) = &plan.open {
+            tree.open_merge(&plan.clean, &open.commit)?;
+        }
+        opened.push(Head {
+            sha: plan.clean.clone(),
+            merging: plan.open.as_ref().map(|open| open.commit.clone()),
+            before: Some(head.sha.clone()),
+        });
+    }
+    Ok(opened)
+}
+
+/// Where the trees stand if this very merge is open in them already: somebody may be in the midst of finishing it.
+fn underway(
+    lines: &Lines,
+    line: &Line,
+    heads: &[Head],
+    plans: &[Plan],
+) -> Result<Option<Vec<Head>>, WorkspaceFault> {
+    let mut underway = Vec::with_capacity(heads.len());
+    for (((slot, tree), head), plan) in lines.slots.iter().zip(&line.trees).zip(heads).zip(plans) {
+        let repository = &slot.repository;
+        let state = tree.state()?;
+        let found = repository.open_merge_of(tree.branch())?;
+        let same = match (&found, &plan.open) {
+            (Some(found), Some(open)) => repository.parents(found)? == repository.parents(&open.commit)?,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same || !repository.is_ancestor(&plan.clean, &state.head)? {
+            return Ok(None);
+        }
+        underway.push(Head {
+            sha: state.head,
+            merging: found,
+            before: Some(head.sha.clone()),
+        });
+    }
+    Ok(Some(underway))
 }
 
 impl Lines {
@@ -224,11 +266,9 @@ impl Lines {
         let Some(heads) = &mut known.heads else {
             return Ok(());
         };
-        for (tree, head) in line.trees.iter().zip(heads) {
-            if let Some(before) = head.before.take() {
-                tree.restore(&before)?;
-                *head = Head::at(&before);
-            }
+        take_back(self, line, heads)?;
+        for head in heads {
+            *head = Head::at(head.before.as_ref().unwrap_or(&head.sha));
         }
         Ok(())
     }
@@ -250,10 +290,11 @@ impl Lines {
                 None => None,
             });
         }
-        for ((tree, head), sha) in line.trees.iter().zip(heads).zip(resolved) {
+        for (((slot, tree), head), sha) in self.slots.iter().zip(&line.trees).zip(heads).zip(resolved) {
             if let Some(sha) = sha {
                 tree.restore(&head.sha)?;
                 tree.advance(&head.sha, &sha)?;
+                slot.repository.end_merge(tree.branch())?;
                 head.sha = sha;
             }
             *head = Head::at(&head.sha);
@@ -330,6 +371,11 @@ impl Report {
         none.tell(&mut outcome);
         outcome
     }
+}
+
+/// Whether a branch is the one of that id, or within it.
+fn is_of(id: &str, outer: &str) -> bool {
+    id == outer || id.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// A conflict as data; one for which there is no room is told without its text.

@@ -59,6 +59,15 @@ pub(crate) struct Known {
     unsettled: bool,
 }
 
+/// What came of committing.
+#[derive(Default)]
+pub(crate) struct Committed {
+    /// The files in which conflict markers are left.
+    pub(crate) left: Vec<String>,
+    /// The repositories that stand at a commit which does not follow from the one before, in words.
+    pub(crate) turned_back: Vec<String>,
+}
+
 /// Where a line is to stand when a stage begins.
 pub(crate) struct Wanted {
     /// Its snapshot, or the commits from which the run began; nothing where it goes on as it is.
@@ -192,17 +201,17 @@ impl Lines {
         let ensured = tree.ensure(&wanted.sha, &slot.base)?;
         let state = tree.state()?;
         let same = state.head == wanted.sha;
-        let beyond = !same
-            && !how.starts_over
-            && wanted.merging.is_none()
-            && slot.repository.is_ancestor(&wanted.sha, &state.head)?;
-        if beyond || (same && !how.starts_over && (wanted.merging.is_none() || ensured == Ensured::WasThere))
-        {
+        let beyond = !same && slot.repository.is_ancestor(&wanted.sha, &state.head)?;
+        // Files without a change hold no merge, whatever a ref says.
+        let underway = ensured == Ensured::WasThere && state.dirty;
+        let fits = beyond || (same && (wanted.merging.is_none() || underway));
+        if fits && !how.starts_over {
+            let foreign = beyond || (state.dirty && wanted.merging.is_none());
             let head = Head {
                 sha: state.head,
                 ..wanted.clone()
             };
-            return Ok((head, beyond || (state.dirty && wanted.merging.is_none())));
+            return Ok((head, foreign));
         }
         if !same || state.dirty {
             tree.restore(&wanted.sha)?;
@@ -213,14 +222,38 @@ impl Lines {
         Ok((wanted.clone(), false))
     }
 
-    /// Commits what was changed in the trees of a line, or finishes the merge that is open in them; gives the files in
-    /// which conflict markers are left.
-    pub(crate) fn commit(&self, line: &Line, message: &Message) -> Result<Vec<String>, WorkspaceFault> {
+    /// Commits what was changed in the trees of a line, or finishes the merge that is open in them.
+    pub(crate) fn commit(&self, line: &Line, message: &Message) -> Result<Committed, WorkspaceFault> {
         let mut known = line.known();
         let unsettled = known.unsettled;
         let Some(heads) = &mut known.heads else {
-            return Ok(Vec::new());
+            return Ok(Committed::default());
         };
+        let before = heads.clone();
+        let mut committed = self.commit_all(line, heads, unsettled, message)?;
+        for ((slot, before), now) in self.slots.iter().zip(&before).zip(heads.iter()) {
+            if !slot.repository.is_ancestor(&before.sha, &now.sha)? {
+                committed.turned_back.push(format!(
+                    "`{}` was at {} and is at {}, which does not follow from it; what is left out is kept under \
+                     refs/orchestra/kept/{}",
+                    slot.name,
+                    before.sha.short(),
+                    now.sha.short(),
+                    slot.branch_of(&line.name)
+                ));
+            }
+        }
+        known.unsettled = false;
+        Ok(committed)
+    }
+
+    fn commit_all(
+        &self,
+        line: &Line,
+        heads: &mut [Head],
+        unsettled: bool,
+        message: &Message,
+    ) -> Result<Committed, WorkspaceFault> {
         let trees = || self.slots.iter().zip(&line.trees);
         if heads.iter().any(|head| head.merging.is_some()) {
             let mut left = Vec::new();
@@ -255,7 +288,10 @@ impl Lines {
             if left.is_empty() {
                 heads.iter_mut().for_each(|head| head.before = None);
             }
-            return Ok(left);
+            return Ok(Committed {
+                left,
+                ..Committed::default()
+            });
         }
         for ((_, tree), head) in trees().zip(heads.iter_mut()) {
             if (unsettled || tree.changed()?)
@@ -264,8 +300,7 @@ impl Lines {
                 head.sha = sha;
             }
         }
-        known.unsettled = false;
-        Ok(Vec::new())
+        Ok(Committed::default())
     }
 
     /// Where a line stands, to be kept with it; it names all repositories.
@@ -290,7 +325,7 @@ impl Lines {
         let mut first = Ok(());
         for name in self.names_on_disk() {
             if name == *below.trim_end_matches('+') || name.starts_with(&below) {
-                let closed = self.close_one(&name, message);
+                let closed = self.close_one(&name, message, None);
                 first = first.and(closed);
             }
         }
@@ -298,10 +333,16 @@ impl Lines {
     }
 
     /// Takes away all trees of the run.
-    pub(crate) fn close_all(&self, message: &Message) -> Result<(), WorkspaceFault> {
+    pub(crate) fn close_all(
+        &self,
+        message: &Message,
+        last: &str,
+        stood: Option<&[Head]>,
+    ) -> Result<(), WorkspaceFault> {
         let mut first = Ok(());
         for name in self.names_on_disk() {
-            let closed = self.close_one(&name, message);
+            let stood = stood.filter(|_| name == last);
+            let closed = self.close_one(&name, message, stood);
             first = first.and(closed);
         }
         // It is empty, unless something in it is not ours.
@@ -313,25 +354,29 @@ impl Lines {
         first
     }
 
-    fn close_one(&self, name: &str, message: &Message) -> Result<(), WorkspaceFault> {
+    /// `stood` says where its trees stood last, for a process that did not look at them.
+    fn close_one(&self, name: &str, message: &Message, stood: Option<&[Head]>) -> Result<(), WorkspaceFault> {
         let line = self.line(name);
         let mut known = line.known();
-        let heads = known.heads.take().unwrap_or_default();
-        let open = heads.iter().any(|head| head.merging.is_some());
+        let heads = known
+            .heads
+            .take()
+            .or(stood.map(<[Head]>::to_vec))
+            .unwrap_or_default();
         let mut first = Ok(());
-        for (at, tree) in line.trees.iter().enumerate() {
+        let open = self.is_merging(name)?;
+        for (at, (slot, tree)) in self.slots.iter().zip(&line.trees).enumerate() {
             if !tree.exists() {
                 continue;
             }
             // A merge that nobody finished is taken back in all repositories; what was done to it is set aside.
-            let before = heads.get(at).and_then(|head| head.before.as_ref());
-            let closed = match before {
+            let closed = match heads.get(at).and_then(|head| head.before.as_ref()) {
                 Some(before) => tree.restore(before).map(drop),
                 None if open => Ok(()),
                 None => tree.commit(message).map(drop),
             };
-            let closed = closed.and_then(|()| tree.remove());
-            first = first.and(closed.map(drop));
+            let closed = closed.and_then(|()| tree.remove().map(drop));
+            first = first.and(closed.and_then(|()| slot.repository.end_merge(tree.branch())));
         }
         let _ = fs::remove_dir(self.folder.join(name));
         first

@@ -10,6 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::fault::WorkspaceFault;
 
+/// How long an operation takes at most: what came later is not of one that was killed.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+
 /// How long another operation is waited for.
 const WAIT: Duration = Duration::from_secs(300);
 
@@ -88,7 +91,7 @@ impl RepositoryLock {
     fn unlock_packed(&self, path: &Path, began: SystemTime) {
         let later = fs::metadata(path)
             .and_then(|metadata| metadata.modified())
-            .is_ok_and(|made| made >= began);
+            .is_ok_and(|made| made >= began && made <= began + LONGEST);
         if later {
             wait_for_age(path);
             let _ = fs::remove_file(path);

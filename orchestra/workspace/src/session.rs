@@ -1,17 +1,17 @@
 //! The files of one run, as the engine asks for them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
-    Outcome, RunEnd, Snapshot, StageContext, Status, Workplace, WorkspaceError, WorkspaceFuture,
-    WorkspaceSession, WorkspaceStage,
+    Outcome, RunEnd, Snapshot, StageContext, Status, Workplace, WorkspaceEnd, WorkspaceError,
+    WorkspaceFuture, WorkspaceSession, WorkspaceStage,
 };
 use orchestra_graph::{Role, Stage, kind};
 
 use crate::fault::WorkspaceFault;
 use crate::join::{Joining, Policy, Report};
-use crate::lines::{Lines, Wanted};
+use crate::lines::{Committed, Lines, Wanted, lock};
 use crate::message::Message;
 use crate::snapshot::{Head, heads_of};
 
@@ -19,7 +19,9 @@ use crate::snapshot::{Head, heads_of};
 pub(crate) struct Session {
     lines: Arc<Lines>,
     /// What came of the joins of stages that are under way, by their attempts.
-    joined: std::sync::Mutex<BTreeMap<String, Report>>,
+    joined: Mutex<BTreeMap<String, Report>>,
+    /// The attempts whose merge was opened before the run stopped.
+    begun: Mutex<BTreeSet<String>>,
 }
 
 /// What an attempt is to its commits.
@@ -75,7 +77,8 @@ impl Session {
     pub(crate) fn new(lines: Lines) -> Session {
         Session {
             lines: Arc::new(lines),
-            joined: std::sync::Mutex::default(),
+            joined: Mutex::default(),
+            begun: Mutex::default(),
         }
     }
 
@@ -112,13 +115,17 @@ impl Session {
             ));
         }
         let fan_in = stage.stage().node().kind() == kind::FAN_IN;
-        let (own, around) = (stage.line().to_owned(), stage.lines_around());
+        let (own, around) = (stage.line().to_owned(), stage.lines_around().to_vec());
         let heads = self.wanted(stage)?;
         let lines = self.lines.clone();
         let writes = stage.may_write() || stage.joined().next().is_some();
         let mut starts_over = stage.starts_over();
-        // Whoever was asked how to finish a merge may have begun to.
-        starts_over &= !(fan_in && self.is_merging(stage).await?);
+        // Whoever was asked how to finish a merge may have begun to; the fan-in itself changes nothing.
+        if starts_over && fan_in && !stage.may_write() && self.is_merging(stage).await? {
+            starts_over = false;
+            let key = stage.stage().attempt_key();
+            lock(&self.begun).insert(key);
+        }
         let (name, place) = blocking(move || {
             let reads = || around.iter().find(|line| lines.has_trees(line)).or(around.last());
             let name = match writes || lines.line(&own).is_ready() || lines.has_trees(&own) {
@@ -139,11 +146,27 @@ impl Session {
         })
         .await?;
         if !fan_in && name == stage.line() && stage.joined().next().is_some() {
+            self.adopt(stage).await?;
             let report = self.join(stage, Policy::Merge).await?;
             let key = stage.stage().attempt_key();
-            crate::lines::lock(&self.joined).insert(key, report);
+            lock(&self.joined).insert(key, report);
         }
         Ok(place)
+    }
+
+    /// Commits what a person did in the trees of a line before branches are merged into them.
+    async fn adopt(&self, stage: &WorkspaceStage) -> Result<(), WorkspaceError> {
+        let (lines, name) = (self.lines.clone(), stage.line().to_owned());
+        let message = Names::of(stage.stage()).message("what was changed by hand before");
+        let adopted = blocking(move || {
+            let line = lines.line(&name);
+            let open = lines.is_merging(&name)?;
+            match open {
+                true => Ok(Committed::default()),
+                false => lines.commit(&line, &message),
+            }
+        });
+        adopted.await.map(|committed| tell(stage, &committed))
     }
 
     /// Whether a merge is open in the trees of a line that its snapshot knows nothing of.
@@ -155,7 +178,8 @@ impl Session {
     /// Brings the files of the branches before a stage together.
     async fn join(&self, stage: &WorkspaceStage, policy: Policy) -> Result<Report, WorkspaceError> {
         let lines = self.lines.clone();
-        let began_at = match self.is_merging(stage).await? {
+        let key = stage.stage().attempt_key();
+        let began_at = match lock(&self.begun).remove(&key) {
             true => self.wanted(stage)?,
             false => None,
         };
@@ -173,7 +197,7 @@ impl Session {
     async fn finish(&self, stage: &WorkspaceStage, outcome: Outcome) -> (Outcome, Option<Snapshot>) {
         let names = Names::of(stage.stage());
         let key = stage.stage().attempt_key();
-        let mut report = crate::lines::lock(&self.joined).remove(&key);
+        let mut report = lock(&self.joined).remove(&key);
         let mut outcome = outcome;
         let own = stage.may_write() || report.is_some();
         let mut left = Vec::new();
@@ -181,7 +205,10 @@ impl Session {
             let (lines, name) = (self.lines.clone(), stage.line().to_owned());
             let message = names.message(&summary(&outcome));
             match blocking(move || lines.commit(&lines.line(&name), &message)).await {
-                Ok(files) => left = files,
+                Ok(committed) => {
+                    tell(stage, &committed);
+                    left = committed.left;
+                }
                 Err(error) => return (error.outcome(), None),
             }
         }
@@ -200,6 +227,14 @@ impl Session {
             ))
             .with_code("merge_unresolved");
         }
+        // What a stage resolved whose own beginning was the join conflicts no more.
+        report = report.map(|report| {
+            if left.is_empty() {
+                report.finished()
+            } else {
+                report
+            }
+        });
         if let Some(report) = &report {
             report.tell(&mut outcome);
         } else if own && left.is_empty() && was_open(stage) {
@@ -250,6 +285,8 @@ impl Session {
         outcome: &Outcome,
     ) -> Result<Report, Box<Outcome>> {
         let policy = Policy::of(stage.stage().node(), outcome);
+        let adopted = self.adopt(stage).await;
+        adopted.map_err(|error| Box::new(error.outcome()))?;
         let joined = self.join(stage, policy).await;
         let report = joined.map_err(|error| Box::new(error.outcome()))?;
         let report = match stage.stage().node().text("on_conflict") {
@@ -334,10 +371,15 @@ impl WorkspaceSession for Session {
         })
     }
 
-    fn end(&self, end: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
+    fn end(&self, end: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
         let lines = self.lines.clone();
         Box::pin(async move {
-            match end {
+            let names = lines.slots.iter().map(|slot| slot.name.as_str());
+            let stood = end
+                .snapshot
+                .as_ref()
+                .and_then(|snapshot| heads_of(&snapshot.value, names).ok());
+            match end.end {
                 RunEnd::Paused => Ok(()),
                 RunEnd::Over => {
                     blocking(move || {
@@ -345,7 +387,7 @@ impl WorkspaceSession for Session {
                             summary: "what was not committed when the run ended".to_owned(),
                             ..Message::default()
                         };
-                        lines.close_all(&message)
+                        lines.close_all(&message, &end.line, stood.as_deref())
                     })
                     .await
                 }
@@ -376,5 +418,12 @@ fn summary(outcome: &Outcome) -> String {
         (Status::Fail | Status::Retry, None) => "failed".to_owned(),
         (_, Some(notes)) => notes.to_owned(),
         (_, None) => "changes".to_owned(),
+    }
+}
+
+/// Says which repositories were taken back by a stage: later ones do not see what was left out.
+fn tell(stage: &WorkspaceStage, committed: &Committed) {
+    for told in &committed.turned_back {
+        stage.stage().log(format!("the stage took back commits: {told}"));
     }
 }

@@ -31,6 +31,20 @@ impl Repository {
             .collect()
     }
 
+    /// Forgets the open merge of a branch; its commit stays kept, for a run that goes on from before.
+    pub(crate) fn end_merge(&self, branch: &str) -> Result<(), WorkspaceFault> {
+        let name = open_ref(branch);
+        if self.resolve(&name)?.is_none() {
+            return Ok(());
+        }
+        let lock = self.lock(&format!("end merge of {branch}"))?;
+        if let Some(open) = self.resolve(&name)? {
+            self.keep(&lock, branch, &open)?;
+            self.delete_ref(&lock, &name, &open)?;
+        }
+        Ok(())
+    }
+
     /// The commit that holds the open merge of a branch, if one is open.
     ///
     /// # Errors

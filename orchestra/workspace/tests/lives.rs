@@ -7,7 +7,9 @@ mod pair;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, RunResult, RunStatus};
+use orchestra_engine::{
+    Answer, BackendError, CodergenBackend, CodergenReply, CodergenRequest, RunResult, RunStatus,
+};
 use orchestra_graph::Stage;
 use pair::{NAMES, Pair, git, pipeline, succeeded};
 
@@ -310,4 +312,183 @@ async fn many_runs_at_once_do_not_disturb_each_other() {
     }
     assert_eq!(pair.users(), before);
     assert!(!Path::new(&pair.folder().join(".orchestra/worktrees/run0")).exists());
+}
+
+/// Two branches that change the same line, and what comes behind them.
+fn conflict(join: &str, behind: &str) -> String {
+    format!(
+        r#"digraph t {{ start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join
+        a [prompt="write backend/same.txt a; write frontend/a.txt a"]; b [prompt="write backend/same.txt b"]
+        join [shape=tripleoctagon {join}]; {behind} }}"#
+    )
+}
+
+#[tokio::test]
+async fn one_node_may_join_a_block_and_that_around_it() {
+    let pair = Pair::new();
+    let text = r#"digraph t { start -> fan; fan [shape=component]
+        fan -> in; in [shape=component]; in -> a -> join; in -> b -> join; fan -> d -> join
+        join [shape=tripleoctagon]; join -> exit
+        a [prompt="write backend/a.txt a"]; b [prompt="write frontend/b.txt b"]; d [prompt="write backend/d.txt d"] }"#;
+    let result = run(&pair, &Shell::default(), text).await;
+    succeeded(&result);
+    assert_eq!(
+        pair.log("backend", SESSION),
+        ["join: merge `d`", "join: merge `in/a`"]
+    );
+    assert_eq!(pair.log("frontend", SESSION), ["join: merge `in/b`"]);
+    assert_eq!(pair.trees("backend") + pair.trees("frontend"), 0);
+}
+
+#[tokio::test]
+async fn a_merge_that_is_open_is_in_the_way_of_the_next_one_and_of_every_end() {
+    let shell = Shell::default();
+    let again = conflict(
+        "",
+        r#"join -> more; more [shape=component]; more -> c -> last; more -> d -> last; last [shape=tripleoctagon]
+        last -> exit; last -> late [condition="outcome=fail"]; late -> exit
+        c [prompt="write backend/c.txt c"]; d [prompt="write backend/d.txt d"]; late [prompt="write backend/late.txt l"]"#,
+    );
+    let ends = conflict(
+        "",
+        r#"join -> exit [condition="context.never=1"]; join -> look; look [prompt=nothing, end=success]"#,
+    );
+    for text in [again, ends] {
+        let pair = Pair::new();
+        let result = run(&pair, &shell, &text).await;
+        assert_eq!(result.status, RunStatus::Fail, "{text}");
+        let reason = result.failure.unwrap().to_string();
+        assert!(reason.contains("not finished"), "{reason}");
+        for name in NAMES {
+            assert_eq!(
+                pair.log(name, SESSION),
+                Vec::<String>::new(),
+                "nothing is merged in any repository"
+            );
+            assert_eq!(pair.lost(name), Vec::<String>::new());
+            assert_eq!(pair.trees(name), 0);
+        }
+        assert!(pair.branches("backend").contains(&format!("{SESSION}.fan-1-b")));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_given_up_elsewhere_leaves_no_markers_on_its_branch() {
+    let pair = Pair::new();
+    let text = conflict(
+        "",
+        r#"join -> gate; gate [shape=hexagon]; gate -> mend [label="[M] Mend"]; gate -> exit [label="[A] Abandon"]
+        mend [prompt="write backend/same.txt both"]; mend -> exit"#,
+    );
+    let shell = Shell::default();
+    let first = pair.engine().backend(shell.clone()).build().unwrap();
+    let run = first
+        .start_loaded(pipeline(&text), ())
+        .run_id("first")
+        .await
+        .unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    run.pause("later");
+    run.wait().await.unwrap();
+    let file = pair
+        .folder()
+        .join(".orchestra/worktrees/first/session/backend/same.txt");
+    assert!(std::fs::read_to_string(file).unwrap().contains("<<<<<<<"));
+    let second = pair.engine().backend(shell).build().unwrap();
+    let run = second.resume_loaded(&folder, pipeline(&text), ()).await.unwrap();
+    while run.answer("gate", Answer::choice("A")).is_err() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Fail);
+    for name in NAMES {
+        assert_eq!(pair.log(name, SESSION), Vec::<String>::new());
+        assert_eq!((pair.trees(name), pair.lost(name)), (0, Vec::new()));
+    }
+}
+
+#[tokio::test]
+async fn a_person_may_go_on_with_a_merge_while_the_run_is_paused() {
+    let pair = Pair::new();
+    let text = conflict(", on_conflict=human", "join -> exit");
+    let shell = Shell::default();
+    // Nobody can be asked, so the run waits.
+    let engine = pair.engine().backend(shell.clone()).build().unwrap();
+    let run = engine
+        .start_loaded(pipeline(&text), ())
+        .run_id("first")
+        .await
+        .unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
+    let file = pair
+        .folder()
+        .join(".orchestra/worktrees/first/session/backend/same.txt");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("<<<<<<<"));
+    std::fs::write(&file, "by hand\n").unwrap();
+    let person = orchestra_engine::CallbackInterviewer::new(|_| async { Ok(Answer::choice("D")) });
+    let engine = pair.engine().backend(shell).interviewer(person).build().unwrap();
+    let result = engine
+        .resume_loaded(&folder, pipeline(&text), ())
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
+    succeeded(&result);
+    assert_eq!(pair.on("backend", SESSION, "same.txt"), "by hand\n");
+    assert_eq!(pair.on("frontend", SESSION, "a.txt"), "a\n");
+}
+
+#[tokio::test]
+async fn a_run_that_asks_how_to_merge_can_be_cancelled() {
+    let pair = Pair::new();
+    let text = conflict(", on_conflict=human", "join -> exit");
+    let silent = orchestra_engine::CallbackInterviewer::new(|_| std::future::pending());
+    let engine = pair
+        .engine()
+        .backend(Shell::default())
+        .interviewer(silent)
+        .build()
+        .unwrap();
+    let run = engine
+        .start_loaded(pipeline(&text), ())
+        .run_id("first")
+        .await
+        .unwrap();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    run.cancel("enough");
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Cancelled);
+    for name in NAMES {
+        assert_eq!(pair.log(name, SESSION), Vec::<String>::new());
+        assert_eq!((pair.trees(name), pair.lost(name)), (0, Vec::new()));
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_changes_while_branches_run_is_merged_too() {
+    let pair = Pair::new();
+    let text = r#"digraph t { start -> first -> fan; first [prompt="write backend/first.txt f"]; fan [shape=component]
+        fan -> a -> join; fan -> gate; gate [shape=hexagon]; gate -> b [label="[G] Go"]; b -> join
+        join [shape=tripleoctagon]; join -> exit
+        a [prompt="write backend/a.txt a"]; b [prompt="write backend/b.txt b"] }"#;
+    let engine = pair.engine().backend(Shell::default()).build().unwrap();
+    let run = engine
+        .start_loaded(pipeline(text), ())
+        .run_id("first")
+        .await
+        .unwrap();
+    while run.questions().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let tree = pair.folder().join(".orchestra/worktrees/first/session/backend");
+    std::fs::write(tree.join("mine.txt"), "mine\n").unwrap();
+    run.answer("gate", Answer::choice("G")).unwrap();
+    succeeded(&run.wait().await.unwrap());
+    assert_eq!(pair.on("backend", SESSION, "mine.txt"), "mine\n");
+    assert_eq!(pair.on("backend", SESSION, "b.txt"), "b\n");
 }
