@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra::{
-    Durability, OpenedWorkspace, Outcome, RunEnd, RunFolder, Snapshot, Workspace, WorkspaceError,
+    Durability, OpenedWorkspace, Outcome, RunFolder, Snapshot, Workspace, WorkspaceEnd, WorkspaceError,
     WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
 
@@ -101,7 +101,7 @@ impl WorkspaceSession for LookingSession {
         self.inner.save(stage)
     }
 
-    fn end(&self, end: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
+    fn end(&self, end: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
         self.inner.end(end)
     }
 }
