@@ -182,7 +182,18 @@ impl Place {
             let (user, mail) = ("user.name=Someone", "user.email=someone@localhost");
             place.git(
                 name,
-                &["-c", user, "-c", mail, "commit", "-q", "-m", "First version"],
+                &[
+                    "-c",
+                    user,
+                    "-c",
+                    mail,
+                    "commit",
+                    "-q",
+                    "--no-gpg-sign",
+                    "--no-verify",
+                    "-m",
+                    "First version",
+                ],
             )?;
         }
         Ok(place)

@@ -11,7 +11,13 @@ fn run(args: &[&Path]) -> Output {
 }
 
 fn git(folder: &Path, words: &[&str]) -> String {
-    let said = Command::new("git").arg("-C").arg(folder).args(words).output();
+    let mut git = Command::new("git");
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        git.env_remove(name);
+    }
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
+    let said = git.arg("-C").arg(folder).args(words).output();
     String::from_utf8(said.unwrap().stdout).unwrap()
 }
 

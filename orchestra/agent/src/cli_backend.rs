@@ -340,7 +340,11 @@ impl CliBackend {
         if let Some(folder) = stage.run_dir() {
             command = command.variable("ORCHESTRA_RUN_DIR", folder);
         }
-        if let Some(folder) = settings.working_dir.as_deref().or(stage.working_dir()) {
+        let own = settings
+            .working_dir
+            .as_deref()
+            .filter(|_| stage.workplace().is_none());
+        if let Some(folder) = own.or(stage.working_dir()) {
             command = command.directory(folder);
         }
         if let Some(grace) = settings.grace {

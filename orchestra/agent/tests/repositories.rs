@@ -17,8 +17,8 @@ use orchestra_agent::{
 };
 use orchestra_config::{BUILT_IN_TOOLS, READ_ONLY_TOOLS};
 use orchestra_engine::{
-    CodergenBackend as _, Outcome, RunEnd, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
-    WorkspaceRun, WorkspaceSession, WorkspaceStage,
+    CodergenBackend as _, OpenedWorkspace, Outcome, Snapshot, Workplace, Workspace, WorkspaceEnd,
+    WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
 use orchestra_graph::render;
 use serde_json::{Value, json};
@@ -33,9 +33,9 @@ impl Workspace for Folders {
     fn open<'w>(
         &'w self,
         _: WorkspaceRun<'w>,
-    ) -> WorkspaceFuture<'w, Result<(Value, Arc<dyn WorkspaceSession>), WorkspaceError>> {
+    ) -> WorkspaceFuture<'w, Result<OpenedWorkspace, WorkspaceError>> {
         let session: Arc<dyn WorkspaceSession> = Arc::new(self.clone());
-        Box::pin(async { Ok((Value::Null, session)) })
+        Box::pin(async { Ok(OpenedWorkspace::new(Value::Null, session)) })
     }
 }
 
@@ -61,7 +61,7 @@ impl WorkspaceSession for Folders {
         Box::pin(async { Ok(None) })
     }
 
-    fn end(&self, _: RunEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
+    fn end(&self, _: WorkspaceEnd) -> WorkspaceFuture<'_, Result<(), WorkspaceError>> {
         Box::pin(async { Ok(()) })
     }
 }

@@ -529,3 +529,33 @@ fn a_leftover_of_a_run_that_is_gone_is_swept_and_blocks_no_other() {
     place.call(&["run", "two.dot", "--answer", "join=O"]).exits(0);
     user_is_left_alone(&place);
 }
+
+#[test]
+fn a_paused_run_that_is_ended_elsewhere_keeps_what_a_person_changed_in_its_trees() {
+    let place = pair();
+    place.write(
+        "gate.dot",
+        r#"digraph gate {
+    start -> write -> ask
+    write [shape=parallelogram, repo=backend, tool_command="echo new > new.txt"]
+    ask [shape=hexagon]
+    ask -> exit [label="[Y] Yes"]
+}
+"#,
+    );
+    place.call(&["run", "gate.dot"]).exits(5);
+    let run = place.runs().remove(0);
+    place.write(
+        &format!(".orchestra/worktrees/{run}/session/backend/mine.txt"),
+        "mine
+",
+    );
+    place.call(&["answer", "last", "ask", "Y"]).exits(0);
+    assert_eq!((trees(&place, "backend"), trees(&place, "frontend")), (0, 0));
+    let branch = branch(&place, "backend");
+    assert_eq!(
+        git(&place, "backend", &["show", &format!("{branch}:mine.txt")]),
+        "mine\n"
+    );
+    user_is_left_alone(&place);
+}

@@ -223,6 +223,11 @@ impl Driver {
             return Ok(());
         };
         let mut manifest = RunFolder::open(store.folder())?.manifest().clone();
+        let begun = self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun);
+        if begun && manifest.workspace.is_none() {
+            // What its stages did lies elsewhere, and would be missing in new trees.
+            return Ok(());
+        }
         let of = WorkspaceRun::new(&run.id, &run.pipeline, manifest.workspace.as_ref());
         if let Some(opened) = run.settings.open_files(of).await? {
             if manifest.workspace.as_ref() != Some(&opened.kept) {

@@ -408,6 +408,11 @@ impl EngineBuilder {
         self
     }
 
+    pub(crate) fn shared_workspace(mut self, workspace: Arc<dyn Workspace>) -> EngineBuilder {
+        self.workspace = Some(workspace);
+        self
+    }
+
     /// What a run must survive before a stage counts as done; at first a loss of power (rule D1).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> EngineBuilder {

@@ -14,6 +14,7 @@ use crate::pinned::pinned;
 use crate::resolve::Handlers;
 use crate::result::RunResult;
 use crate::store::{RunFolder, StoreError};
+use crate::workspace::Workspace;
 
 /// A run that nobody executes, and that is only to be answered or ended.
 ///
@@ -44,6 +45,7 @@ use crate::store::{RunFolder, StoreError};
 pub struct PausedRun {
     folder: RunFolder,
     transforms: Vec<Arc<dyn Transform>>,
+    workspace: Option<Arc<dyn Workspace>>,
 }
 
 /// What was not done to a run that nobody executes.
@@ -98,7 +100,15 @@ impl PausedRun {
         Ok(PausedRun {
             folder: RunFolder::open(folder)?,
             transforms: Vec::new(),
+            workspace: None,
         })
+    }
+
+    /// What gave the stages of the run their files: where the run ends, they are tidied up.
+    #[must_use]
+    pub fn workspace(mut self, workspace: impl Workspace) -> PausedRun {
+        self.workspace = Some(Arc::new(workspace));
+        self
     }
 
     /// The transforms with which the pipeline was loaded when the run began.
@@ -162,6 +172,10 @@ impl PausedRun {
             }))
             .into());
         };
+        let has_files = self.workspace.is_some();
+        if let Some(workspace) = self.workspace {
+            builder = builder.shared_workspace(workspace);
+        }
         let engine = builder.build()?;
         let resume = engine
             .resume_loaded(self.folder.path(), pipeline, ())
@@ -178,6 +192,9 @@ impl PausedRun {
         };
         if let Some(taken_up) = &mut driver.taken_up {
             taken_up.only = Some(Box::new(event));
+        }
+        if has_files {
+            driver.open_files().await?;
         }
         Ok(driver.drive(Handlers::none()).await?)
     }

@@ -478,6 +478,13 @@ impl Run {
         self.work_files()?.take(id)
     }
 
+    /// The folder below that of its line in which the stages of a child work (`stack.child_workdir`). That of the engine is
+    /// none: where stages work is said by the workspace.
+    pub(crate) fn below(&self) -> Option<&Path> {
+        self.origin.parent.as_ref()?;
+        self.origin.working_dir.as_deref()
+    }
+
     /// The name of the line in which an attempt is made.
     pub(crate) fn line_of(&self, id: &EffectId) -> String {
         self.line_of_branch(id, &id.branch.name(&self.pipeline))

@@ -88,7 +88,7 @@ impl StageContext {
     pub(crate) fn placed(mut self, place: Workplace, files: Box<WorkspaceStage>) -> StageContext {
         let named = self.node().text("repo").and_then(|name| place.repository(name));
         let folder = named.unwrap_or(place.root());
-        let folder = match &self.run.origin.working_dir {
+        let folder = match self.run.below() {
             Some(below) => folder.join(below),
             None => folder.to_owned(),
         };

@@ -196,10 +196,6 @@ impl StartBuilder {
                 opened => break (Some(opened?), session),
             }
         };
-        if session.is_some() && origin.parent.is_none() {
-            // Where stages work is said by the workspace.
-            origin.working_dir = None;
-        }
         let machine = Machine::prepare(self.pipeline.clone(), self.context, seed);
         let span = tracing::info_span!("run", run = %id, pipeline = &*self.pipeline.name);
         let run = Arc::new(Run::new(self.pipeline, id, settings, store.clone(), origin, 0));

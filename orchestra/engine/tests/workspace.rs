@@ -132,6 +132,8 @@ fn engine(counting: &Counting, runs: &Path) -> EngineBuilder {
     Engine::builder()
         .backend(Here)
         .workspace(counting.clone())
+        // The workspace says where stages work, also when a run goes on.
+        .working_dir("/elsewhere")
         .durability(Durability::Process)
         .runs_dir(runs)
 }
@@ -283,6 +285,7 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
         .wait()
         .await
         .unwrap();
+    assert_eq!(result.context.text("last_response"), "Some(\"work\")");
     assert!(result.is_success());
     assert_eq!(
         counting.told()[3..],
@@ -324,4 +327,30 @@ async fn a_run_that_goes_on_has_the_files_of_its_last_checkpoint() {
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(folder.join("manifest.json")).unwrap()).unwrap();
     assert_eq!(manifest["workspace"], json!({ "of": "second" }));
+}
+
+#[tokio::test]
+async fn a_run_that_began_without_a_workspace_goes_on_without() {
+    let place = tempfile::tempdir().unwrap();
+    let flow = || pipeline("digraph { start -> a -> b -> exit; a [prompt=x]; b [prompt=hang] }");
+    let plain = Engine::builder()
+        .backend(Here)
+        .durability(Durability::Process)
+        .runs_dir(place.path());
+    let run = plain.build().unwrap().start_loaded(flow(), ()).await.unwrap();
+    let folder = run.run_dir().unwrap().to_owned();
+    let mut events = run.events();
+    while events
+        .recv()
+        .await
+        .is_some_and(|event| event.kind.name() != "EdgeSelected")
+    {}
+    run.pause("lunch");
+    assert_eq!(run.wait().await.unwrap().status, RunStatus::Paused);
+    let counting = Counting::default();
+    let engine = engine(&counting, place.path()).build().unwrap();
+    let run = engine.resume_loaded(&folder, flow(), ()).await.unwrap();
+    run.cancel("enough");
+    run.wait().await.unwrap();
+    assert_eq!(counting.told(), Vec::<String>::new());
 }

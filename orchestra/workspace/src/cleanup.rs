@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::fault::WorkspaceFault;
+use crate::lines::{forget_marks, is_open};
 use crate::lock::RepositoryLock;
 use crate::open;
 use crate::repository::{BASE, KEPT, OPEN, Repository, Sha, base_ref, head_ref, open_ref};
@@ -175,6 +176,9 @@ pub fn sweep(repository: &Repository, options: &Sweep<'_>) -> Result<Swept, Work
         swept.branches.push(branch.name);
     }
     sweep_refs(repository, options, &mut swept)?;
+    if !options.dry_run {
+        forget_marks(&options.worktrees);
+    }
     Ok(swept)
 }
 
@@ -207,7 +211,8 @@ fn reason_to_keep(branch: &OwnBranch, options: &Sweep<'_>, swept: &Swept) -> Opt
 }
 
 fn is_live(run: Option<&str>, branch: &str, options: &Sweep<'_>) -> bool {
-    (options.is_live)(run.unwrap_or_else(|| branch.rsplit('/').next().unwrap_or(branch)))
+    let open = run.is_some_and(|run| is_open(&options.worktrees, run));
+    open || (options.is_live)(run.unwrap_or_else(|| branch.rsplit('/').next().unwrap_or(branch)))
 }
 
 /// The first folder of a tree below the folder of all trees.
@@ -233,7 +238,7 @@ fn sweep_trees(
         let Some(run) = run_of(&options.worktrees, &tree.path) else {
             continue;
         };
-        if (options.is_live)(&run) {
+        if (options.is_live)(&run) || is_open(&options.worktrees, &run) {
             continue;
         }
         if !options.dry_run {
@@ -264,7 +269,9 @@ fn sweep_refs(repository: &Repository, options: &Sweep<'_>, swept: &mut Swept) -
     let gone = |branch: &String, swept: &Swept| !tips.contains_key(branch) || swept.branches.contains(branch);
     for (branch, sha) in refs(repository, BASE)? {
         let live = is_live(None, &branch, options);
-        if branch.starts_with(options.prefix) && !tips.contains_key(&branch) && !live {
+        // A run that begins writes the mark before the branch; it may be there by now.
+        let alone = !tips.contains_key(&branch) && repository.tip(&branch)?.is_none();
+        if branch.starts_with(options.prefix) && alone && !live {
             remove(repository, options, swept, &base_ref(&branch), &sha)?;
         }
     }

@@ -1,7 +1,7 @@
 //! The trees of the lines of one run: brought to where they are to stand, committed, taken away. All of it waits for git.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +41,8 @@ pub(crate) struct Lines {
     pub(crate) folder: PathBuf,
     pub(crate) slots: Vec<Slot>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
+    /// Says to others that the run is under way, for as long as this process holds it.
+    mark: Mutex<Option<File>>,
 }
 
 /// A line with a tree in each repository.
@@ -96,6 +98,7 @@ impl Lines {
             folder,
             slots,
             lines: Mutex::default(),
+            mark: Mutex::default(),
         }
     }
 
@@ -150,6 +153,7 @@ impl Lines {
             _ => {}
         }
         hide(&self.folder)?;
+        self.mark()?;
         let mut heads = Vec::with_capacity(self.slots.len());
         let mut unsettled = false;
         for (at, (slot, tree)) in self.slots.iter().zip(&line.trees).enumerate() {
@@ -166,6 +170,24 @@ impl Lines {
             heads: Some(heads),
             unsettled,
         };
+        Ok(())
+    }
+
+    /// Says that the run is under way.
+    fn mark(&self) -> Result<(), WorkspaceFault> {
+        let mut mark = lock(&self.mark);
+        if mark.is_none() {
+            let path = mark_of(&self.folder);
+            let opened = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path);
+            let file = opened.map_err(|source| WorkspaceFault::Folder { path, source })?;
+            // Where nobody can lock, nobody can be told either.
+            let _ = file.try_lock();
+            *mark = Some(file);
+        }
         Ok(())
     }
 
@@ -347,6 +369,7 @@ impl Lines {
         }
         // It is empty, unless something in it is not ours.
         let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_file(mark_of(&self.folder));
         for slot in &self.slots {
             let forgotten = self.forget_branches(slot);
             first = first.and(forgotten);
@@ -403,6 +426,29 @@ impl Lines {
             .collect();
         names.sort_by_key(|name| (std::cmp::Reverse(name.len()), name.clone()));
         names
+    }
+}
+
+/// The file that a run holds while it is under way, beside the folder of its trees.
+fn mark_of(folder: &Path) -> PathBuf {
+    folder.with_added_extension("lock")
+}
+
+/// Whether a process has a run under way.
+pub(crate) fn is_open(worktrees: &Path, run: &str) -> bool {
+    let file = File::open(mark_of(&worktrees.join(run)));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Removes the marks of runs that have no trees any more.
+pub(crate) fn forget_marks(worktrees: &Path) {
+    for entry in fs::read_dir(worktrees).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let run = name.and_then(|name| name.strip_suffix(".lock"));
+        if run.is_some_and(|run| !worktrees.join(run).exists() && !is_open(worktrees, run)) {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -92,6 +92,25 @@ impl GitWorkspace {
         }
     }
 
+    /// The workspace that a run began with, of what is [kept](orchestra_engine::OpenedWorkspace::kept) with it; for those
+    /// who only end the run.
+    ///
+    /// # Errors
+    /// What is kept cannot be read, or there is no `git` program.
+    pub fn of_run(kept: &serde_json::Value) -> Result<GitWorkspace, WorkspaceError> {
+        let kept: Kept = serde_json::from_value(kept.clone()).map_err(|error| {
+            WorkspaceError::new(
+                "workspace_unreadable",
+                format!("what the run kept of its workspace cannot be read: {error}"),
+            )
+        })?;
+        let mut builder = GitWorkspace::builder(kept.worktrees);
+        for (name, repository) in kept.repositories {
+            builder = builder.repository(name, repository.path);
+        }
+        builder.build().map_err(|fault| error_of(&fault))
+    }
+
     /// The names of the repositories, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.repositories.keys().map(String::as_str)

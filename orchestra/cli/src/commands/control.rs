@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{
-    Answer, ControlClient, ControlError, OfflineError, Owner, PausedRun, RunFolder, RunResult,
+    Answer, ControlClient, ControlError, OfflineError, Owner, PausedRun, RunFolder, RunResult, StartError,
 };
+use orchestra_workspace::GitWorkspace;
 use serde_json::json;
 
 use crate::args::{AnswerArgs, CancelArgs, PauseArgs};
@@ -127,7 +128,13 @@ impl<'t> Told<'t> {
         &self,
         act: impl AsyncFnOnce(PausedRun) -> Result<RunResult, OfflineError>,
     ) -> Result<RunResult, CliError> {
-        let run = PausedRun::open(self.folder())?.transforms(transforms());
+        let mut run = PausedRun::open(self.folder())?.transforms(transforms());
+        if let Some(kept) = &self.run.manifest().workspace {
+            let workspace = GitWorkspace::of_run(kept);
+            run = run.workspace(workspace.map_err(|error| {
+                start_error(&StartError::Workspace(error), &self.runs, Some(self.folder()))
+            })?);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

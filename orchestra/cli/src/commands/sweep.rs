@@ -165,15 +165,20 @@ impl Repositories {
     }
 }
 
-/// For how long the trees of a run have not changed at their tops; `None` where there are none.
+/// For how long the trees of a run have not changed at their tops; `None` where there are none. What cannot be read may
+/// just have changed.
 fn idle(folder: &Path) -> Option<Duration> {
     let mut newest = SystemTime::UNIX_EPOCH;
     let mut ahead = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = ahead.pop() {
-        newest = newest.max(fs::metadata(&folder).ok()?.modified().ok()?);
+        match fs::metadata(&folder).and_then(|found| found.modified()) {
+            Ok(modified) => newest = newest.max(modified),
+            Err(_) if depth == 0 => return None,
+            Err(_) => return Some(Duration::ZERO),
+        }
         // A run has lines, and a line repositories.
         if depth < 2 {
-            let entries = fs::read_dir(&folder).ok()?.flatten();
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
             ahead.extend(folders.map(|entry| (entry.path(), depth + 1)));
         }

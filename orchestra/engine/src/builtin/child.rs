@@ -1,7 +1,7 @@
 //! Runs within runs: what manager loops and sub-pipelines have in common (Attractor 4.11, 9.4).
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -71,6 +71,15 @@ impl Child {
                 child.pipeline.title()
             );
             return Err(Outcome::fail_terminal(reason).with_code("child_depth"));
+        }
+        if parent.work_files().is_some()
+            && let Some(folder) = child.working_dir.as_deref().filter(|folder| leads_out(folder))
+        {
+            let reason = format!(
+                "`stack.child_workdir` leads out of the run's files: `{}`; name a folder below them",
+                folder.display()
+            );
+            return Err(Outcome::fail_terminal(reason).with_code("child_workdir"));
         }
         let key = stage.attempt_key();
         let origin = Origin {
@@ -252,6 +261,21 @@ pub(crate) fn waits_for_human(ended: &Ended) -> Option<Outcome> {
         }
         _ => None,
     }
+}
+
+/// The folder in which the stages of a child work where nothing else is said: below that of its line, in a run that has a
+/// workspace.
+pub(crate) fn working_dir(run: &Run) -> Option<PathBuf> {
+    match run.work_files() {
+        Some(_) => run.below().map(Path::to_owned),
+        None => run.origin.working_dir.clone(),
+    }
+}
+
+/// Whether a folder leads out of the one that it is seen from.
+fn leads_out(folder: &Path) -> bool {
+    let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    !folder.components().all(inside)
 }
 
 /// Whether a stage runs another pipeline by the engine's own handler.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::future::pending;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ fn inherited(context: &Context) -> Context {
 
 /// The folder in which the child's tools run (`stack.child_workdir`), seen from that of the manager's own.
 fn working_dir(stage: &StageContext) -> Option<PathBuf> {
-    let own = stage.run().origin.working_dir.as_deref();
+    let own = child::working_dir(stage.run());
     let graph = stage.pipeline().attribute("stack.child_workdir");
     let told = stage.node().text("stack.child_workdir").or(match graph {
         Some(orchestra_graph::table::Constant::String(folder)) => Some(&**folder),
@@ -146,7 +146,7 @@ fn working_dir(stage: &StageContext) -> Option<PathBuf> {
     match (own, told.filter(|folder| !folder.is_empty())) {
         (Some(own), Some(told)) => Some(own.join(told)),
         (None, Some(told)) => Some(PathBuf::from(told)),
-        (own, None) => own.map(Path::to_owned),
+        (own, None) => own,
     }
 }
 

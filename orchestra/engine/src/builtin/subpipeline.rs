@@ -30,7 +30,7 @@ async fn run(stage: &StageContext) -> Result<Outcome, Outcome> {
         pipeline,
         registry,
         context: given(stage, &inputs),
-        working_dir: run.origin.working_dir.clone(),
+        working_dir: child::working_dir(run),
         watched: Watched::No,
     };
     let mut cut = std::pin::pin!(cut_short(stage));

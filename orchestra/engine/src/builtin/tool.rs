@@ -20,6 +20,15 @@ const SHOWN: usize = 200;
 /// What tells of a command as of a tool.
 const SHELL: &str = "shell";
 
+/// Variables that name another repository, or parts of one, to programs that look for the one around them.
+const OF_REPOSITORIES: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+];
+
 pub(crate) struct Tool;
 
 impl Handler for Tool {
@@ -60,7 +69,10 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
         .map(String::as_str)
         .chain(allowed(stage))
     {
-        command = command.inherit(name);
+        // They would lead git out of the files that the stage was given.
+        if stage.workplace().is_none() || !OF_REPOSITORIES.contains(&name) {
+            command = command.inherit(name);
+        }
     }
     if let Some(folder) = stage.working_dir() {
         command = command.directory(folder);
