@@ -10,17 +10,17 @@ use orchestra_core::{
     Answer, Budget, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply,
     RunFailure, Usage,
 };
-use orchestra_graph::{Pipeline, Stage};
+use orchestra_graph::Pipeline;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::attempt::{Attempt, Ended, ring, timed_out};
-use crate::builtin::child::{self, CHILD_STUCK, WAITS_FOR_HUMAN};
+use crate::builtin::child::{CHILD_STUCK, WAITS_FOR_HUMAN};
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
 use crate::deadline::Began as Since;
-use crate::error::{RunError, StartError};
+use crate::error::RunError;
 use crate::event::EventKind;
 use crate::interview::InterviewError;
 use crate::keeping::Keeping;
@@ -32,11 +32,10 @@ use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::settle::Settled;
 use crate::stage::StageContext;
-use crate::store::{Commit, Position, RunFolder, StageFile, StoreError};
+use crate::store::{Commit, Position, StageFile, StoreError};
 use crate::surroundings::Surroundings;
 use crate::take_up::TakenUp;
 use crate::tell::Began;
-use crate::workspace::{RunEnd, WorkspaceEnd, WorkspaceRun, WorkspaceStage};
 
 /// How many effects may be done without waiting before other tasks get their turn.
 const EFFECTS_A_TURN: u32 = 64;
@@ -201,59 +200,6 @@ impl Driver {
             tokio::task::yield_now().await;
         }
         self.conclude(ended)
-    }
-
-    /// Gives a run that is taken up the files of its stages.
-    pub(crate) async fn open_files(&self) -> Result<(), StartError> {
-        let run = &self.run;
-        let ended = self
-            .taken_up
-            .as_ref()
-            .is_some_and(|taken_up| taken_up.ended.is_some());
-        if ended {
-            return Ok(());
-        }
-        if let Some(parent) = &run.origin.parent {
-            if let Some(files) = parent.run.work_files() {
-                run.work_on(files.session.clone());
-            }
-            return Ok(());
-        }
-        let Some(store) = &run.store else {
-            return Ok(());
-        };
-        let mut manifest = RunFolder::open(store.folder())?.manifest().clone();
-        let begun = self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun);
-        if begun && manifest.workspace.is_none() {
-            // What its stages did lies elsewhere, and would be missing in new trees.
-            return Ok(());
-        }
-        let of = WorkspaceRun::new(&run.id, &run.pipeline, manifest.workspace.as_ref());
-        if let Some(opened) = run.settings.open_files(of).await? {
-            if manifest.workspace.as_ref() != Some(&opened.kept) {
-                manifest.workspace = Some(opened.kept);
-                store.manifest(&manifest)?;
-            }
-            run.work_on(opened.session);
-        }
-        Ok(())
-    }
-
-    /// Tells the workspace that the run has ended here; that of a child ends with the run around it.
-    async fn leave_files(&self, ended: &Result<Option<RunFailure>, StoreError>) {
-        let Some(work) = self.run.work_files().filter(|_| self.run.origin.parent.is_none()) else {
-            return;
-        };
-        let end = match ended {
-            Ok(failure) if RunStatus::of(failure.as_ref()) != RunStatus::Paused => RunEnd::Over,
-            _ => RunEnd::Paused,
-        };
-        let state = self.machine.state();
-        let snapshot = state.main.snapshot().cloned();
-        let end = WorkspaceEnd::new(end, state.totals.restarts, snapshot);
-        if let Err(error) = work.session.end(end).await {
-            tracing::warn!("the files of the run are not tidied up: {error}");
-        }
     }
 
     /// Asks the machine for what is to be done first.
@@ -510,37 +456,6 @@ impl Driver {
             Box::new(self.files_of(&id, stage, context.clone(), may_write))
         });
         Ok(Attempt::begin(run, resolved, stage, id, context, files))
-    }
-
-    /// How the files of a stage are to stand.
-    fn files_of(
-        &self,
-        id: &EffectId,
-        node: Stage<'_>,
-        stage: StageContext,
-        may_write: bool,
-    ) -> WorkspaceStage {
-        let lines = self.machine.lines_to(id);
-        let line = lines.last();
-        let joined = line.map_or(&[][..], |line| line.joined());
-        let joined = joined.iter().map(|branch| {
-            let name = self.run.line_of_branch(id, &branch.name);
-            (name, branch.clone())
-        });
-        WorkspaceStage {
-            line: self.run.line_of(id),
-            around: self.run.lines_around(id),
-            snapshot: line.and_then(|line| line.snapshot()).cloned(),
-            joined: joined.collect(),
-            join: id.branch.steps().last().and_then(|step| {
-                let fan_out = self.run.pipeline.stage(step.fan_out).row().fan_out?;
-                Some(fan_out.join)
-            }),
-            may_write,
-            holds_children: child::runs_another(node, &self.run.origin.registry),
-            inherits: self.run.origin.parent.is_some(),
-            stage,
-        }
     }
 
     /// What an attempt noted before it was cut short.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use orchestra_core::{Answer, BranchPath, Budget, EffectId, Question, SharedPipeline, Snapshot, Usage};
+use orchestra_core::{Answer, EffectId, Question, SharedPipeline, Usage};
 use orchestra_graph::{NodeIndex, branch_id};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -19,16 +19,15 @@ use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
-use crate::ledger::{Ledger, budget_of, less, stricter};
+use crate::ledger::Ledger;
 use crate::questions::Questions;
 use crate::registry::Registry;
-use crate::requests::{Request, Requests};
+use crate::requests::Requests;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
 use crate::steering::ActiveStage;
 use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
-use crate::surroundings::ToolTally;
-use crate::workspace::{RunFiles, WorkspaceSession, child_line, line_name};
+use crate::workspace::RunFiles;
 
 pub(crate) struct Run {
     pub(crate) pipeline: SharedPipeline,
@@ -40,20 +39,20 @@ pub(crate) struct Run {
     pub(crate) stop: Stop,
     pub(crate) questions: Questions,
     /// What only runs of long stages need.
-    long: OnceLock<Box<LongStages>>,
+    pub(crate) long: OnceLock<Box<LongStages>>,
     /// Whether a stage has yet to learn that the run was resumed (rule D7).
     resumed: AtomicBool,
     /// For each node whether several branches may run it at once; nothing where none do.
     shared: Box<[bool]>,
     pub(crate) origin: Origin,
     /// The files that its stages work on; nothing where no workspace gives them any.
-    files: OnceLock<Box<RunFiles>>,
-    own: Mutex<Own>,
+    pub(crate) work: OnceLock<Box<RunFiles>>,
+    pub(crate) own: Mutex<Own>,
     artifacts: OnceLock<ArtifactStore>,
     /// Whether any stage asked for a cancellation token, so that others need no look at the list.
     has_tokens: AtomicBool,
     /// Whether any stage used a model, so that others need no look at the list.
-    has_usage: AtomicBool,
+    pub(crate) has_usage: AtomicBool,
     /// Whether stages have a place for files.
     has_files: AtomicBool,
     /// Whether something could not be written.
@@ -97,7 +96,7 @@ pub(crate) enum Watched {
 
 /// What few stages need.
 #[derive(Default)]
-struct Own {
+pub(crate) struct Own {
     temporary: Option<Arc<TemporaryFolder>>,
     tokens: Vec<(EffectId, CancellationToken)>,
     failure: Option<StoreError>,
@@ -108,7 +107,7 @@ struct Own {
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
     /// What the attempts that run have used of models.
-    usage: Vec<(EffectId, Usage)>,
+    pub(crate) usage: Vec<(EffectId, Usage)>,
 }
 
 /// What only runs need whose stages talk with models, made when the first one does.
@@ -121,9 +120,9 @@ pub(crate) struct LongStages {
     /// What they ask people.
     pub(crate) asked: Asked,
     /// How often the stages of each node called each tool, and how often that failed.
-    tools: Mutex<BTreeMap<(u32, String), (u64, u64)>>,
+    pub(crate) tools: Mutex<BTreeMap<(u32, String), (u64, u64)>>,
     /// What they share, by its type.
-    data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    pub(crate) data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// So many outcomes are kept for later at most; the same number is looked at when a run is taken up.
@@ -209,7 +208,7 @@ impl Stop {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -234,7 +233,7 @@ impl Run {
             has_files: AtomicBool::new(store.is_some()),
             store,
             stop: Stop::default(),
-            files: OnceLock::new(),
+            work: OnceLock::new(),
             origin,
             own: Mutex::default(),
             artifacts: OnceLock::new(),
@@ -417,186 +416,12 @@ impl Run {
         }
     }
 
-    /// Adds to what an attempt has used of models.
-    pub(crate) fn add_usage(&self, id: &EffectId, usage: Usage) {
-        self.spend(id.node, usage);
-        self.count_usage(id, usage);
-    }
-
-    /// Enters into the ledgers of this run and of those around it what was used.
-    pub(crate) fn spend(&self, node: NodeIndex, usage: Usage) {
-        self.long().ledger.used(node, usage);
-        if let Some(parent) = &self.origin.parent {
-            parent.run.spend(parent.stage.node, usage);
-        }
-    }
-
-    /// Tells the stage that started this run what it used in all.
-    pub(crate) fn settle_with(&self, parent: &Parent, usage: Usage) {
-        // Of what was over before this process came, no ledger has heard.
-        let told = self
-            .long
-            .get()
-            .map(|long| long.ledger.spent())
-            .unwrap_or_default();
-        parent.run.spend(parent.stage.node, less(usage, told));
-        parent.run.count_usage(&parent.stage, usage);
-    }
-
-    /// Adds what an attempt used, which the ledger has already.
-    pub(crate) fn count_usage(&self, id: &EffectId, usage: Usage) {
-        let mut own = lock(&self.own);
-        match own.usage.iter_mut().find(|(of, _)| of == id) {
-            Some((_, sum)) => *sum += usage,
-            None => own.usage.push((id.clone(), usage)),
-        }
-        self.has_usage.store(true, Ordering::Release);
-    }
-
-    /// Says that attempts may have used something before this process went on with the run.
-    pub(crate) fn used_before(&self) {
-        self.has_usage.store(true, Ordering::Release);
-    }
-
-    /// Whether any attempt used anything.
-    pub(crate) fn has_usage(&self) -> bool {
-        self.has_usage.load(Ordering::Acquire)
-    }
-
-    /// Gives the run files to work on, once.
-    pub(crate) fn work_on(&self, session: Arc<dyn WorkspaceSession>) {
-        self.files.get_or_init(|| Box::new(RunFiles::new(session)));
-    }
-
-    /// The files that its stages work on.
-    pub(crate) fn work_files(&self) -> Option<&RunFiles> {
-        self.files.get().map(|files| &**files)
-    }
-
-    /// How an attempt that has ended left its files, once.
-    pub(crate) fn take_snapshot(&self, id: &EffectId) -> Option<Snapshot> {
-        self.work_files()?.take(id)
-    }
-
-    /// The folder below that of its line in which the stages of a child work (`stack.child_workdir`). That of the engine is
-    /// none: where stages work is said by the workspace.
-    pub(crate) fn below(&self) -> Option<&Path> {
-        self.origin.parent.as_ref()?;
-        self.origin.working_dir.as_deref()
-    }
-
-    /// The name of the line in which an attempt is made.
-    pub(crate) fn line_of(&self, id: &EffectId) -> String {
-        self.line_of_branch(id, &id.branch.name(&self.pipeline))
-    }
-
-    /// The names of the lines around that of an attempt, the nearest first.
-    pub(crate) fn lines_around(&self, id: &EffectId) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut branch = BranchPath::default();
-        for step in id.branch.steps() {
-            lines.push(self.line_of_branch(id, &branch.name(&self.pipeline)));
-            branch = branch.then(*step);
-        }
-        lines.reverse();
-        if let Some(Parent { run, stage }) = &self.origin.parent {
-            lines.extend(run.lines_around(stage));
-        }
-        lines
-    }
-
-    /// The name of the line of a branch that ended before a stage.
-    pub(crate) fn line_of_branch(&self, joined_at: &EffectId, branch: &str) -> String {
-        match &self.origin.parent {
-            None => line_name(joined_at.restart, branch),
-            Some(Parent { run, stage }) => {
-                let key = stage.name(&run.pipeline);
-                child_line(&run.line_of(stage), &key, joined_at.restart, branch)
-            }
-        }
-    }
-
     /// A text without secrets.
     pub(crate) fn redacted<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.settings.redactor {
             Some(redactor) => redactor.text(text),
             None => Cow::Borrowed(text),
         }
-    }
-
-    pub(crate) fn count_tool_call(&self, node: NodeIndex, tool: &str, failed: bool) {
-        let mut tools = lock(&self.long().tools);
-        let (calls, failures) = tools.entry((node.0, tool.to_owned())).or_default();
-        *calls += 1;
-        *failures += u64::from(failed);
-    }
-
-    /// The tools that stages called since this process has the run.
-    pub(crate) fn tool_calls(&self) -> Vec<ToolTally> {
-        let tools = lock(&self.long().tools);
-        tools
-            .iter()
-            .map(|((node, tool), (calls, failures))| ToolTally {
-                node: self.pipeline.stage(NodeIndex(*node)).id().to_owned(),
-                tool: tool.clone(),
-                calls: *calls,
-                failures: *failures,
-            })
-            .collect()
-    }
-
-    pub(crate) fn shared_data<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut data = lock(&self.long().data);
-        let data = data
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Arc::new(T::default()));
-        // What is kept under a type is of that type.
-        data.clone().downcast().unwrap_or_default()
-    }
-
-    /// What runs of long stages need; made where it is not there.
-    pub(crate) fn long(&self) -> &LongStages {
-        self.long.get_or_init(Box::default)
-    }
-
-    /// What a stage asks of the driver, if one asks anything.
-    pub(crate) fn take_request(&self) -> Option<Request> {
-        self.long.get()?.requests.take()
-    }
-
-    /// What it may use of models by itself, and what was used of that; where it has no budget, those of the run around it.
-    pub(crate) fn budget(&self) -> (Budget, Usage) {
-        let own = self
-            .long
-            .get()
-            .map(|long| (long.ledger.budget(), long.ledger.spent()));
-        match (own, &self.origin.parent) {
-            (Some(own), _) if !own.0.is_empty() => own,
-            (_, Some(parent)) => parent.run.budget(),
-            (own, None) => own.unwrap_or_default(),
-        }
-    }
-
-    /// The budgets of the run, and of all around it: runs and the stages that started them.
-    pub(crate) fn bounds(&self) -> Budget {
-        let own = self
-            .long
-            .get()
-            .map_or_else(Budget::default, |long| long.ledger.budget());
-        match &self.origin.parent {
-            None => own,
-            Some(parent) => {
-                let stage = parent.run.pipeline.stage(parent.stage.node);
-                let of_stage = budget_of(|name| stage.attribute(name));
-                stricter(own, stricter(of_stage, parent.run.bounds()))
-            }
-        }
-    }
-
-    /// Asks something of the driver.
-    pub(crate) fn request(&self, request: Request) {
-        self.long().requests.send(request);
-        self.questions.nudge();
     }
 
     /// Says that the run was resumed.
@@ -607,16 +432,6 @@ impl Run {
     /// Whether the run was resumed and nobody has asked since.
     pub(crate) fn take_resumed(&self) -> bool {
         self.resumed.swap(false, Ordering::AcqRel)
-    }
-
-    /// What an attempt that has ended used of models, once.
-    pub(crate) fn take_usage(&self, id: &EffectId) -> Option<Usage> {
-        if !self.has_usage.load(Ordering::Acquire) {
-            return None;
-        }
-        let mut own = lock(&self.own);
-        let at = own.usage.iter().position(|(of, _)| of == id)?;
-        Some(own.usage.swap_remove(at).1)
     }
 
     /// Keeps a failure to write; it ends the run.

@@ -8,7 +8,8 @@ use crate::fault::WorkspaceFault;
 use crate::lines::{forget_marks, is_open};
 use crate::lock::RepositoryLock;
 use crate::open;
-use crate::repository::{BASE, KEPT, OPEN, Repository, Sha, base_ref, head_ref, open_ref};
+use crate::refs::{BASE, KEPT, OPEN, base_ref, head_ref, open_ref};
+use crate::repository::{Repository, Sha};
 
 /// A branch that a run made.
 ///

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::fault::WorkspaceFault;
 use crate::git::GitCommand;
 use crate::lock::RepositoryLock;
-use crate::repository::{Sha, head_ref, os_path};
+use crate::refs::head_ref;
+use crate::repository::{Sha, os_path};
 use crate::tree::{Ensured, Tree};
 
 /// How long a checkout may take.

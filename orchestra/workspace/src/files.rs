@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::entry::Place;
 use crate::fault::WorkspaceFault;
 use crate::lock::RepositoryLock;
-use crate::repository::{Sha, head_ref, os_path};
+use crate::refs::head_ref;
+use crate::repository::{Sha, os_path};
 use crate::tree::{Kept, Tree, TreeState};
 use crate::watch::Watch;
 

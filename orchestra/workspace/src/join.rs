@@ -14,6 +14,9 @@ use crate::snapshot::{Head, heads_of};
 /// How much of the conflicts the context holds, in bytes of JSON; the files themselves hold all of them.
 const TOLD: usize = 64 * 1024;
 
+/// Why a branch is not merged yet whose conflicts are to be resolved.
+pub(crate) const CONFLICTS: &str = "it conflicts";
+
 /// Which branches are merged (`merge_policy`).
 pub(crate) enum Policy {
     /// All that succeeded.
@@ -151,7 +154,7 @@ impl Joining {
         };
         for (name, _) in &self.sides {
             match aside(name) {
-                true => report.unmerged.push((name.clone(), "it conflicts".to_owned())),
+                true => report.unmerged.push((name.clone(), CONFLICTS.to_owned())),
                 false => report.merged.push(name.clone()),
             }
         }
@@ -314,7 +317,7 @@ impl Report {
         let (conflicting, others) = self
             .unmerged
             .into_iter()
-            .partition(|(_, reason)| reason == "it conflicts");
+            .partition(|(_, reason)| reason == CONFLICTS);
         let conflicting: Vec<(String, String)> = conflicting;
         self.merged.extend(conflicting.into_iter().map(|(name, _)| name));
         Report {

@@ -28,6 +28,7 @@ mod lock;
 mod merge;
 mod message;
 mod open;
+mod refs;
 mod repository;
 mod session;
 mod snapshot;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::WorkspaceFault;
 use crate::git::{Git, GitCommand, GitOutput};
-use crate::lock::{RepositoryLock, ref_locks};
+use crate::lock::RepositoryLock;
+use crate::refs::{base_ref, head_ref, open_ref};
 use crate::tree::Tree;
 
 /// The name of an object in git: 40 or 64 hexadecimal digits.
@@ -573,113 +574,6 @@ impl Repository {
         }
         command
     }
-
-    pub(crate) fn lock(&self, operation: &str) -> Result<RepositoryLock, WorkspaceFault> {
-        RepositoryLock::take(self.name(), self.common(), operation)
-    }
-
-    /// Removes lock files of git on refs that only we change.
-    pub(crate) fn unlock_refs(&self, lock: &RepositoryLock, branch: &str) {
-        let names = [head_ref(branch), base_ref(branch), open_ref(branch)];
-        for path in ref_locks(self.common(), &names)
-            .into_iter()
-            .filter(|path| path.exists())
-        {
-            lock.unlock(&path);
-        }
-    }
-
-    /// Sets a ref from an old value, which is none where it is to be made.
-    pub(crate) fn set_ref(
-        &self,
-        lock: &RepositoryLock,
-        name: &str,
-        to: &Sha,
-        from: Option<&Sha>,
-    ) -> Result<(), WorkspaceFault> {
-        let old = from.map_or("", Sha::as_str);
-        let command = self.command().args([
-            "update-ref",
-            "--no-deref",
-            "-m",
-            "orchestra",
-            name,
-            to.as_str(),
-            old,
-        ]);
-        self.run(&command.holding(lock.file())).map(drop)
-    }
-
-    pub(crate) fn delete_ref(
-        &self,
-        lock: &RepositoryLock,
-        name: &str,
-        old: &Sha,
-    ) -> Result<(), WorkspaceFault> {
-        let command = self
-            .command()
-            .args(["update-ref", "--no-deref", "-d", name, old.as_str()]);
-        self.run(&command.holding(lock.file())).map(drop)
-    }
-
-    /// Names a commit so that it stays, and says under which name.
-    pub(crate) fn keep(
-        &self,
-        lock: &RepositoryLock,
-        branch: &str,
-        sha: &Sha,
-    ) -> Result<String, WorkspaceFault> {
-        let name = format!("{KEPT}{branch}/{}", sha.short());
-        for path in ref_locks(self.common(), std::slice::from_ref(&name))
-            .into_iter()
-            .filter(|path| path.exists())
-        {
-            lock.unlock(&path);
-        }
-        match self.resolve(&name)? {
-            Some(there) if there == *sha => {}
-            there => self.set_ref(lock, &name, sha, there.as_ref())?,
-        }
-        Ok(name)
-    }
-
-    /// All work trees, the user's first.
-    pub(crate) fn worktrees(&self) -> Result<Vec<Worktree>, WorkspaceFault> {
-        let output = self.run(&self.command().args(["worktree", "list", "--porcelain", "-z"]))?;
-        let mut trees: Vec<Worktree> = Vec::new();
-        for line in output.split(|byte| *byte == 0) {
-            if let Some(path) = line.strip_prefix(b"worktree ") {
-                trees.push(Worktree {
-                    path: os_path(path),
-                    branch: None,
-                });
-            } else if let (Some(branch), Some(tree)) =
-                (line.strip_prefix(b"branch refs/heads/"), trees.last_mut())
-            {
-                tree.branch = Some(String::from_utf8_lossy(branch).into_owned());
-            }
-        }
-        Ok(trees)
-    }
-}
-
-/// Where work that was set aside is kept.
-pub(crate) const KEPT: &str = "refs/orchestra/kept/";
-/// What marks branches as made by runs.
-pub(crate) const BASE: &str = "refs/orchestra/base/";
-/// Where open merges are.
-pub(crate) const OPEN: &str = "refs/orchestra/open/";
-
-pub(crate) fn head_ref(branch: &str) -> String {
-    format!("refs/heads/{branch}")
-}
-
-pub(crate) fn base_ref(branch: &str) -> String {
-    format!("{BASE}{branch}")
-}
-
-pub(crate) fn open_ref(branch: &str) -> String {
-    format!("{OPEN}{branch}")
 }
 
 /// A path that git wrote as one line, which may itself hold line breaks.

@@ -10,7 +10,7 @@ use orchestra_engine::{
 use orchestra_graph::{Role, Stage, kind};
 
 use crate::fault::WorkspaceFault;
-use crate::join::{Joining, Policy, Report};
+use crate::join::{CONFLICTS, Joining, Policy, Report};
 use crate::lines::{Committed, Lines, Wanted, lock};
 use crate::message::Message;
 use crate::snapshot::{Head, heads_of};
@@ -187,9 +187,10 @@ impl Session {
         let names = Names::of(stage.stage());
         let report = blocking(move || joining.merge(&lines, &names)).await?;
         for (branch, reason) in &report.unmerged {
-            stage
-                .stage()
-                .log(format!("the files of branch `{branch}` are not merged: {reason}"));
+            stage.stage().log(match reason == CONFLICTS {
+                true => format!("branch `{branch}` conflicts with what was merged before it"),
+                false => format!("the files of branch `{branch}` are not merged: {reason}"),
+            });
         }
         Ok(report)
     }

@@ -2,7 +2,8 @@
 
 use crate::fault::WorkspaceFault;
 use crate::open::Note;
-use crate::repository::{Repository, Sha, open_ref};
+use crate::refs::open_ref;
+use crate::repository::{Repository, Sha};
 use crate::tree::Tree;
 
 impl Repository {

@@ -9,7 +9,8 @@ use crate::fault::WorkspaceFault;
 use crate::lock::RepositoryLock;
 use crate::message::Message;
 use crate::open;
-use crate::repository::{Repository, Sha, base_ref, head_ref, open_ref};
+use crate::refs::{base_ref, head_ref, open_ref};
+use crate::repository::{Repository, Sha};
 use crate::watch::Watch;
 
 /// A work tree of a run and the branch that it is on.
