@@ -30,11 +30,11 @@ const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
 
-/// How often a call of a conversation that is under way is made where it fails for the moment.
-const TRIES: u32 = 5;
-/// How long is waited before the second try; then twice as long each time.
+/// How often a model call is made at most that fails for a reason that may pass (rule F9).
+const MAX_TRIES: u32 = 5;
+/// The delay before the second try; it doubles with each further one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// A longer time is not waited, whatever a server asks for (rule Y4).
+/// The longest delay, whatever a server asks for (rule Y4).
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// What every model is told that works alone with tools.
@@ -97,7 +97,7 @@ impl Talk<'_> {
                 Next::AskModel => {
                     spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
-                    let (reply, reserved) = self.ask_again(&request, conversation.turns()).await?;
+                    let (reply, reserved) = self.call_model(&request).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
                         .await?;
                     drop(reserved);
@@ -339,23 +339,22 @@ impl Talk<'_> {
         request
     }
 
-    /// Asks the model; where something is lost by a stage that begins anew, faults that may pass are waited for here.
-    async fn ask_again(
-        &self,
-        request: &ModelRequest,
-        turns: u32,
-    ) -> Result<(ModelReply, Reservation), BackendError> {
+    /// Calls the model, and calls it again after a failure that may pass (rule F9). The stage's time-out and its budget
+    /// bound all tries together.
+    async fn call_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let mut delay = FIRST_DELAY;
-        let mut tries = if turns > 0 { TRIES } else { 1 };
+        let mut tries = 1;
         loop {
-            tries -= 1;
             match self.ask_model(request).await {
-                Err(error) if tries > 0 && error.category == FailureCategory::Retryable => {
+                Err(error) if tries < MAX_TRIES && error.category == FailureCategory::Retryable => {
                     let wait = error.retry_after.unwrap_or(delay).min(LONGEST_DELAY);
-                    self.stage
-                        .log(format!("{error}; asking again in {} s", wait.as_secs_f64()));
+                    self.stage.log(format!(
+                        "{error}; asking again in {} s ({tries} of {MAX_TRIES} tries failed)",
+                        wait.as_secs_f64()
+                    ));
                     tokio::time::sleep(wait).await;
                     delay *= 2;
+                    tries += 1;
                 }
                 answered => return answered,
             }
