@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::agents::Agents;
 use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
-use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events};
+use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events, steering};
 use crate::fidelity::preamble;
 use crate::files::files;
 use crate::model::{Message, ModelReply, ModelRequest, ReasoningEffort, TokenUsage};
@@ -95,6 +95,11 @@ impl Talk<'_> {
         loop {
             match conversation.next() {
                 Next::AskModel => {
+                    let instructions = stage.instructions();
+                    if !instructions.is_empty() {
+                        self.note(&mut conversation, Happened::Steered { instructions }, false)
+                            .await?;
+                    }
                     spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
                     let (reply, reserved) = self.call_model(&request).await?;
@@ -202,7 +207,7 @@ impl Talk<'_> {
             Fidelity::Full if before.is_empty() => Fidelity::Truncate,
             fidelity => fidelity,
         };
-        let (system, message) = self.opening(fidelity, around, reports)?;
+        let (system, message) = self.opening(fidelity, around, reports, &[])?;
         let mut messages = before;
         messages.push(Message::user(message));
         Ok(Happened::Began { system, messages })
@@ -214,6 +219,7 @@ impl Talk<'_> {
         fidelity: Fidelity,
         around: &Surroundings,
         reports: bool,
+        instructions: &[String],
     ) -> Result<(String, String), BackendError> {
         let stage = &self.stage;
         let task = self.task(reports)?;
@@ -224,10 +230,13 @@ impl Talk<'_> {
             .into_iter()
             .filter(|part| !part.is_empty())
             .collect();
-        let message = match before.is_empty() {
+        let mut message = match before.is_empty() {
             true => task,
             false => format!("{}\n\n# Your task\n\n{task}", before.join("\n\n")),
         };
+        if !instructions.is_empty() {
+            message = format!("{message}\n\n{}", steering(instructions));
+        }
         let mut system = self.resolved.system.trim().to_owned();
         if reports {
             if !system.is_empty() {
@@ -256,7 +265,8 @@ impl Talk<'_> {
             Fidelity::Full => Fidelity::SummaryHigh,
             fidelity => fidelity,
         };
-        let (system, prompt) = self.opening(fidelity, &around, false)?;
+        // Instructions that come while the program runs wait for the next model stage.
+        let (system, prompt) = self.opening(fidelity, &around, false, &stage.instructions())?;
         let resolved = self.resolved;
         let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
         let mut call = CliCall::new(stage, prompt);
