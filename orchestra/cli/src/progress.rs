@@ -301,6 +301,18 @@ impl Progress {
                     .map_or_else(String::new, |branch| bracketed(branch) + " ");
                 self.note(&format!("{branch}-> {to} ({why})"));
             }
+            EventKind::SteeringRead {
+                node,
+                branch,
+                instruction,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                self.note(&format!(
+                    "{name} reads its manager's instruction: {}",
+                    one_line(instruction)
+                ));
+            }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
             _ => {}
         }

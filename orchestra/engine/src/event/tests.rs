@@ -284,6 +284,13 @@ impl Any {
                 error: self.maybe(Any::text),
                 duration,
             },
+            "SteeringRead" => EventKind::SteeringRead {
+                node,
+                branch,
+                cycle: visit,
+                instruction: self.text(),
+                file: self.maybe(Any::text),
+            },
             "StageLog" => EventKind::StageLog {
                 node,
                 message: self.text(),
