@@ -226,6 +226,12 @@ fn line(kind: &EventKind) -> Option<String> {
             format!("{from} -> {to} restarts the run, for the {} time", nth(*restart))
         }
         EventKind::StageLog { node, message } => format!("{node} says: {message}"),
+        EventKind::StageWarning {
+            node,
+            branch,
+            message,
+            ..
+        } => format!("{}{node}: warning: {message}", within(branch)),
         _ => return None,
     })
 }
