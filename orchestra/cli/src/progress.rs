@@ -314,6 +314,17 @@ impl Progress {
                 ));
             }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
+            EventKind::StageWarning {
+                node,
+                branch,
+                message,
+                ..
+            } => {
+                let branch = branch
+                    .as_deref()
+                    .map_or_else(String::new, |branch| bracketed(branch) + " ");
+                self.note(&format!("{branch}{node}: warning: {message}"));
+            }
             _ => {}
         }
     }
