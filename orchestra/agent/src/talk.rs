@@ -91,7 +91,6 @@ impl Talk<'_> {
             }
             false => noted.into_iter().for_each(|happened| conversation.on(happened)),
         }
-        let mut spoken = false;
         loop {
             match conversation.next() {
                 Next::AskModel => {
@@ -100,7 +99,6 @@ impl Talk<'_> {
                         self.note(&mut conversation, Happened::Steered { instructions }, false)
                             .await?;
                     }
-                    spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
                     let (reply, reserved) = self.call_model(&request).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
@@ -116,7 +114,7 @@ impl Talk<'_> {
                         .await?;
                 }
                 Next::AskPerson => {
-                    let text = self.ask_person(&conversation, spoken).await?;
+                    let text = self.ask_person(&conversation).await?;
                     self.note(&mut conversation, Happened::Said { text }, true)
                         .await?;
                 }
@@ -438,12 +436,11 @@ impl Talk<'_> {
     }
 
     /// Lets the person speak.
-    async fn ask_person(&self, conversation: &Conversation, spoken: bool) -> Result<String, BackendError> {
+    async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
-        let question = if spoken { question.spoken() } else { question };
         let Answer { reply, .. } = self.stage.ask(question).await?;
         match reply {
             Reply::Chosen(said) => Ok(said.join("\n")),
