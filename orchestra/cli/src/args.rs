@@ -152,7 +152,7 @@ pub(crate) struct RunArgs {
     pub(crate) outcome: Vec<String>,
     #[command(flatten)]
     pub(crate) answers: AnswerOptions,
-    /// Set a context value: JSON where it parses, else text
+    /// Set a context value: JSON where it parses, else text; `KEY=@FILE` takes the text of a file, `KEY=@-` standard input
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it

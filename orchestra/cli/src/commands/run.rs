@@ -6,7 +6,7 @@ use std::time::Duration;
 use orchestra_engine::{Budget, Durability, Script, SharedPipeline};
 use orchestra_graph::{Loaded, Pipeline, parse_duration};
 use orchestra_testkit::{check_script, read_script_file};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::count;
 use crate::Entry;
@@ -15,6 +15,7 @@ use crate::args::{Format, LimitOptions, RunArgs, Survives};
 use crate::entry::{Begin, Limits, StartOptions};
 use crate::error::{CliError, Exit};
 use crate::going::Going;
+use crate::parameters::parameters;
 use crate::pipelines::{Pipelines, print_reports};
 use crate::runs::Runs;
 use crate::terminal::Terminal;
@@ -45,11 +46,7 @@ pub(crate) fn run(
         terminal,
     )?;
     let options = StartOptions {
-        params: args
-            .set
-            .iter()
-            .map(|pair| assignment(pair))
-            .collect::<Result<_, _>>()?,
+        params: parameters(&args.set)?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
         limits: limits(&args.limits)?,
@@ -164,15 +161,6 @@ fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result
     }
     check_script(pipeline, &script)?;
     Ok(Some(script))
-}
-
-fn assignment(pair: &str) -> Result<(String, Value), CliError> {
-    let (key, value) = pair
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or_else(|| CliError::usage("set_form", format!("`{pair}` is not of the form KEY=VALUE")))?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    Ok((key.to_owned(), value))
 }
 
 /// A duration of the command line.
