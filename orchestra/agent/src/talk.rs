@@ -89,7 +89,6 @@ impl Talk<'_> {
             }
             false => noted.into_iter().for_each(|happened| conversation.on(happened)),
         }
-        let mut spoken = false;
         loop {
             match conversation.next() {
                 Next::AskModel => {
@@ -98,7 +97,6 @@ impl Talk<'_> {
                         self.note(&mut conversation, Happened::Steered { instructions }, false)
                             .await?;
                     }
-                    spoken = self.agents.streams();
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
                     let (reply, reserved) = self.call_model(&request).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
@@ -114,7 +112,7 @@ impl Talk<'_> {
                         .await?;
                 }
                 Next::AskPerson => {
-                    let text = self.ask_person(&conversation, spoken).await?;
+                    let text = self.ask_person(&conversation).await?;
                     self.note(&mut conversation, Happened::Said { text }, true)
                         .await?;
                 }
@@ -436,12 +434,11 @@ impl Talk<'_> {
     }
 
     /// Lets the person speak.
-    async fn ask_person(&self, conversation: &Conversation, spoken: bool) -> Result<String, BackendError> {
+    async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
-        let question = if spoken { question.spoken() } else { question };
         // Silence approves nothing: somebody else may answer when the run is resumed.
         let Answer { reply, .. } = self.stage.require_answer(question).await?;
         match reply {

@@ -11,6 +11,7 @@ use orchestra_sessions::{
 use serde::Serialize;
 
 use crate::commands::status::{paint, stands, took, used};
+use crate::console::indented;
 use crate::error::CliError;
 use crate::finish::Stopped;
 use crate::layout::{Cell, between, clock, cost, long, moment, now, table, thousands, tokens};
@@ -336,7 +337,13 @@ impl Depth {
         }
         for asked in &self.questions {
             let name = named(asked.branch.as_deref(), &asked.node);
-            lines.push(format!("{name} waits for an answer: {}", one_line(&asked.text)));
+            // What a person is asked about is shown whole.
+            let text = indented(&asked.text);
+            let text = text.lines().map(str::trim_end);
+            lines.extend(text.enumerate().map(|(at, line)| match at {
+                0 => format!("{name} waits for an answer: {line}"),
+                _ => line.to_owned(),
+            }));
             if !asked.options.is_empty() {
                 lines.push(format!("    {}", asked.options.join("  ")));
             }
