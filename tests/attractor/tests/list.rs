@@ -12,14 +12,19 @@ const LISTS: [List; 2] = [
     (
         "CHECKLIST.md",
         &[
+            ("11.1 Reading the language", 10),
+            ("11.2 Validation and linting", 10),
             ("11.3 Execution engine", 8),
             ("11.4 Goal gates", 4),
             ("11.5 Retries", 5),
             ("11.6 Handlers", 9),
+            ("11.7 State and context", 6),
             ("11.8 People in the loop", 6),
             ("11.9 Conditions", 7),
+            ("11.10 Model stylesheet", 6),
             ("11.11 Transforms and extensions", 5),
             ("11.12 Parity matrix", 22),
+            ("11.13 Integration smoke test", 6),
         ],
     ),
     (
