@@ -306,8 +306,9 @@ pub const fn texts<const N: usize>(texts: &[&'static str; N]) -> [Text; N] {
     rows
 }
 
-/// A condition: its text, the first of the keys that it reads and the one behind the last, how it is tested.
-pub type Condition = (&'static str, usize, usize, fn(&Facts<'_>) -> bool);
+/// A condition: its text, the first of the keys that it reads and the one behind the last, whether it can hold only
+/// after a failure, how it is tested.
+pub type Condition = (&'static str, usize, usize, bool, fn(&Facts<'_>) -> bool);
 
 /// The rows of conditions.
 pub const fn conditions<const N: usize>(
@@ -317,15 +318,17 @@ pub const fn conditions<const N: usize>(
     const EMPTY: ConditionRow = ConditionRow {
         text: t(""),
         keys: Cow::Borrowed(&[]),
+        needs_failure: false,
         test: Test::Closure(|_| false),
     };
     let mut rows = [EMPTY; N];
     let mut at = 0;
     while at < N {
-        let (text, start, end, test) = conditions[at];
+        let (text, start, end, needs_failure, test) = conditions[at];
         let row = ConditionRow {
             text: t(text),
             keys: Cow::Borrowed(keys.split_at(end).0.split_at(start).1),
+            needs_failure,
             test: Test::Closure(test),
         };
         forget(replace(&mut rows[at], row));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition};
+use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition, WithheldOption};
 use orchestra_graph::Rule;
 use orchestra_sessions::{
     NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
@@ -85,6 +85,8 @@ struct Asked {
     branch: Option<String>,
     text: String,
     options: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<WithheldOption>,
     asked: String,
     deadline: Option<String>,
     default: Option<String>,
@@ -105,6 +107,7 @@ impl Asked {
             branch: open.branch.clone(),
             text: question.text.clone(),
             options: question.options.iter().map(ToString::to_string).collect(),
+            withheld: question.withheld.clone(),
             asked: open.asked.to_string(),
             deadline: open.deadline().map(|deadline| deadline.to_string()),
             default: default.map(ToString::to_string),
@@ -346,6 +349,9 @@ impl Depth {
             }));
             if !asked.options.is_empty() {
                 lines.push(format!("    {}", asked.options.join("  ")));
+            }
+            for withheld in &asked.withheld {
+                lines.push(format!("    withheld: {}", one_line(&withheld.to_string())));
             }
             if let Some(until) = &asked.until {
                 let then = asked

@@ -265,7 +265,7 @@ attributes! {
     MaxGoalGateReroutes "max_goal_gate_reroutes" [graph] Integer(0), "50", [], "How often an unsatisfied goal gate may send the run back.";
     MaxRestarts "max_restarts" [graph] Integer(0), "20", [], "How often `loop_restart` may restart the run.";
     RestartKeep "restart_keep" [graph] Text, "", [], "Context keys, separated by commas, that survive a restart.";
-    FailureBreaker "failure_breaker" [graph] Integer(0), "3", [], "How often running the same failure may repeat before the run fails; 0 is never.";
+    FailureBreaker "failure_breaker" [graph] Integer(0), "0", [], "How often running a stage may fail in the same way (reason, exit code, output, no file changed meanwhile) before the run fails; 0 is never.";
     ChildDotfile "stack.child_dotfile" [graph node] Text, "", [], "The pipeline file that a manager loop supervises, relative to the file that names it.";
     ChildWorkdir "stack.child_workdir" [graph node] Text, "", [], "The working folder of the supervised pipeline.";
     ChildAutostart "stack.child_autostart" [graph node] Boolean, "true", [], "Whether a manager loop starts its child.";

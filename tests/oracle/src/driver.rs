@@ -354,6 +354,7 @@ fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
             Step::Asked {
                 name: id.name(pipeline),
                 choices: offered.collect(),
+                withheld: question.withheld.iter().map(ToString::to_string).collect(),
                 default: question.default.clone(),
                 timeout: question.timeout.as_ref().map(millis),
             }

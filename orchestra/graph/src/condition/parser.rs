@@ -37,6 +37,15 @@ impl std::error::Error for ConditionFault {}
 
 const MAX_DEPTH: usize = 64;
 
+/// Keys of other implementations, and what they are called here.
+const FOREIGN: &[(&str, &str)] = &[
+    ("tool_stdout", "tool.output"),
+    ("tool_output", "tool.output"),
+    ("stdout", "tool.output"),
+    ("exit_code", "tool.exit_code"),
+    ("status", "outcome"),
+];
+
 /// Parses a condition; blank text is the condition that always holds.
 ///
 /// # Errors
@@ -326,7 +335,11 @@ impl Parser<'_> {
             return Ok(word.to_owned());
         }
         let shown = crate::syntax::shorten(word);
-        let near = did_you_mean(word, PLAIN_KEYS.iter().copied());
+        let foreign = FOREIGN.iter().find(|(theirs, _)| *theirs == word);
+        let near = match foreign {
+            Some((_, ours)) => Some(*ours),
+            None => did_you_mean(word, PLAIN_KEYS.iter().copied()),
+        };
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None if shaped => format!(
