@@ -10,7 +10,7 @@ use orchestra_sessions::{
 };
 use serde::Serialize;
 
-use crate::commands::status::{paint, stands, took, used};
+use crate::commands::status::{failed_at, paint, stands, took, used};
 use crate::error::CliError;
 use crate::finish::Stopped;
 use crate::layout::{Cell, between, clock, cost, long, moment, now, table, thousands, tokens};
@@ -41,6 +41,12 @@ pub(crate) struct Depth {
     /// The command that goes on with it, where one can.
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<String>,
+    /// The node at which the run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<String>,
+    /// The command that retries it, where it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<String>,
     /// The command that begins a run before what went wrong in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<String>,
@@ -158,6 +164,11 @@ impl Depth {
             warnings: events.iter().filter_map(Warned::from_event).collect(),
             workspace,
             resume,
+            failed_at: failed_at(&session),
+            retry: match session.status {
+                SessionStatus::Fail => stopped.retry(session.code.as_deref()),
+                _ => None,
+            },
             replay,
             session,
         })
@@ -178,6 +189,7 @@ impl Depth {
         for (words, command) in [
             ("resume with", &self.resume),
             ("begin again from before it with", &self.replay),
+            ("retry with", &self.retry),
         ] {
             if let Some(command) = command {
                 page.line("");
