@@ -230,6 +230,9 @@ pub(crate) struct ResumeArgs {
     /// Take the run from a process that hangs; should it wake, it can write nothing more
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Retry a run that failed, at the stage that failed
+    #[arg(long)]
+    pub(crate) retry: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
 }

@@ -10,7 +10,7 @@ use orchestra_sessions::{
 };
 use serde::Serialize;
 
-use crate::commands::status::{paint, stands, took, used};
+use crate::commands::status::{failed_at, paint, stands, took, used};
 use crate::console::indented;
 use crate::error::CliError;
 use crate::finish::Stopped;
@@ -42,6 +42,12 @@ pub(crate) struct Depth {
     /// The command that goes on with it, where one can.
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<String>,
+    /// The node at which the run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<String>,
+    /// The command that retries it, where it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<String>,
     /// The command that begins a run before what went wrong in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<String>,
@@ -162,6 +168,11 @@ impl Depth {
             warnings: events.iter().filter_map(Warned::from_event).collect(),
             workspace,
             resume,
+            failed_at: failed_at(&session),
+            retry: match session.status {
+                SessionStatus::Fail => stopped.retry(session.code.as_deref()),
+                _ => None,
+            },
             replay,
             session,
         })
@@ -182,6 +193,7 @@ impl Depth {
         for (words, command) in [
             ("resume with", &self.resume),
             ("begin again from before it with", &self.replay),
+            ("retry with", &self.retry),
         ] {
             if let Some(command) = command {
                 page.line("");

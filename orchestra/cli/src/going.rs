@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, RunError, RunEvent, RunFolder, RunHandle, RunResult, Script,
+    Canceller, Durability, Engine, RunError, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, Script,
     SharedPipeline, StartError, StoreError,
 };
 use orchestra_testkit::Coverage;
@@ -236,6 +236,25 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
             Exit::Invalid,
             Some(format!("`{}` lists them", command("checkpoints", &[]))),
         ),
+        StartError::Over(over) if is_failed(over.failure.as_ref()) => fault(
+            Exit::Usage,
+            Some(format!("retry it with `{}`", command("resume", &["--retry"]))),
+        ),
+        StartError::NotFailed { .. } => fault(
+            Exit::Usage,
+            Some(format!("resume it with `{}`", command("resume", &[]))),
+        ),
+        StartError::NothingToRetry { .. } => fault(
+            Exit::Usage,
+            Some(format!(
+                "change the pipeline, then `{}`",
+                command("resume", &["--retry", "--accept-changes"])
+            )),
+        ),
+        StartError::CheckpointAtEnd { .. } => fault(
+            Exit::Usage,
+            Some(format!("`{}` lists them", command("checkpoints", &[]))),
+        ),
         StartError::Over(_) => fault(
             Exit::Usage,
             Some(format!(
@@ -254,6 +273,11 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
         StartError::Workspace(_) => fault(Exit::Invalid, None),
         _ => fault(Exit::Usage, None),
     }
+}
+
+/// Whether a run that ended so can be retried.
+fn is_failed(failure: Option<&RunFailure>) -> bool {
+    failure.is_some_and(|failure| !matches!(failure, RunFailure::Cancelled { .. }))
 }
 
 /// A run that could not go on in the middle.

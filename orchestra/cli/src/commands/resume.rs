@@ -28,6 +28,7 @@ pub(crate) fn resume(
             folder: folder.clone(),
             options,
             take_over: args.take_over,
+            retry: args.retry,
         }
     })
 }

@@ -145,6 +145,7 @@ impl Any {
                 epoch: index,
                 repaired: self.names(),
                 replayed_from: branch,
+                retry: self.maybe(Any::node),
             },
             "PipelineCompleted" => EventKind::PipelineCompleted {
                 duration,
