@@ -21,6 +21,7 @@ mod lower;
 mod model;
 mod needs;
 mod route;
+mod spelling;
 mod stylesheet;
 mod syntax;
 pub mod table;
