@@ -71,8 +71,8 @@ pub type Node = (&'static str, [u32; 8]);
 
 /// What is unusual about a node: its number, how a run ends there (1: failed, 2: succeeded), flags (1: plain edges are
 /// followed after a failure, 2: goal gate, 4: partial success is allowed), retry target, fallback retry target, most
-/// visits, child.
-pub type NodeMore = (usize, u8, u8, [u32; 4]);
+/// visits, child, condition of the goal gate.
+pub type NodeMore = (usize, u8, u8, [u32; 5]);
 
 /// The attempts of a node: its number, attempts, first delay, factor, longest delay, jitter; delays in milliseconds.
 pub type NodeRetry = (usize, u32, u64, f64, u64, bool);
@@ -100,6 +100,7 @@ pub const fn nodes<const N: usize>(
         fallback_retry_target: None,
         max_visits: None,
         goal_gate: false,
+        goal_condition: None,
         allow_partial: false,
         retry: Retry::ONCE,
         fan_out: None,
@@ -144,7 +145,7 @@ pub const fn nodes<const N: usize>(
     }
     at = 0;
     while at < more.len() {
-        let (number, end, flags, [retry_target, fallback_retry_target, max_visits, child]) = more[at];
+        let (number, end, flags, [retry_target, fallback_retry_target, max_visits, child, goal_condition]) = more[at];
         let row = &mut rows[number];
         row.end = match end {
             1 => End::Fail,
@@ -158,6 +159,7 @@ pub const fn nodes<const N: usize>(
         row.fallback_retry_target = some(fallback_retry_target);
         row.max_visits = count(max_visits);
         row.child = count(child);
+        row.goal_condition = count(goal_condition);
         at += 1;
     }
     at = 0;

@@ -23,6 +23,7 @@ mod needs;
 mod reserved;
 mod route;
 mod rule;
+mod spelling;
 mod stylesheet;
 mod syntax;
 pub mod table;

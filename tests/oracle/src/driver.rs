@@ -446,6 +446,7 @@ fn ending(failure: Option<&RunFailure>) -> End {
             outcome,
             reason,
             limit,
+            ..
         } => End::GoalGate {
             node,
             outcome,

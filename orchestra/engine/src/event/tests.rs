@@ -98,6 +98,7 @@ impl Any {
                 node,
                 outcome: self.text(),
                 reason,
+                condition: self.maybe(Any::text),
                 limit: self.maybe(Any::short),
             },
             2 => RunFailure::FailureBreaker {
