@@ -145,7 +145,18 @@ pub const fn nodes<const N: usize>(
     }
     at = 0;
     while at < more.len() {
-        let (number, end, flags, [retry_target, fallback_retry_target, max_visits, child, goal_condition]) = more[at];
+        let (
+            number,
+            end,
+            flags,
+            [
+                retry_target,
+                fallback_retry_target,
+                max_visits,
+                child,
+                goal_condition,
+            ],
+        ) = more[at];
         let row = &mut rows[number];
         row.end = match end {
             1 => End::Fail,

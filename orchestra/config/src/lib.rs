@@ -44,4 +44,4 @@ pub use settings::{
     Timespan, Workspace,
 };
 pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};
-pub use workspace::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
+pub use workspace::DEFAULT_BRANCH_PREFIX;
