@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use orchestra_engine::{
     AttributeError, AttributeNeed, Binding, Bound, Builtin, Compiled, CompiledConfiguration, FieldSpec,
     FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, Needs, NodeNeed, Outcome, Place,
-    Registry, StageContext, Status, WordNeed, Words, blocking, verify,
+    Registry, StageContext, StageEnd, Status, WordNeed, Words, blocking, verify,
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;
@@ -510,9 +510,9 @@ impl<T> Argument<T> {
     /// Makes the argument.
     ///
     /// # Errors
-    /// The outcome of a stage whose attributes do not fit.
-    pub fn read(&self, stage: &StageContext) -> Result<T, Box<Outcome>> {
-        (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string())))
+    /// The end of a stage whose attributes do not fit.
+    pub fn read(&self, stage: &StageContext) -> Result<T, Box<StageEnd>> {
+        (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string()).into()))
     }
 }
 
@@ -527,14 +527,14 @@ pub const fn argument<T: FromStage>() -> Argument<T> {
 /// What a handler returns, whose type is named once.
 pub struct Returned<T> {
     pub words: Words,
-    pub outcome: fn(T) -> Outcome,
+    pub end: fn(T) -> StageEnd,
 }
 
 /// The return type of a handler.
 pub const fn returned<T: IntoOutcome>() -> Returned<T> {
     Returned {
         words: T::WORDS,
-        outcome: T::into_outcome,
+        end: T::into_stage_end,
     }
 }
 

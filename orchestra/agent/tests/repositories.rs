@@ -17,7 +17,7 @@ use orchestra_agent::{
 };
 use orchestra_config::{BUILT_IN_TOOLS, READ_ONLY_TOOLS};
 use orchestra_engine::{
-    CodergenBackend as _, OpenedWorkspace, Outcome, Snapshot, Workplace, Workspace, WorkspaceEnd,
+    CodergenBackend as _, OpenedWorkspace, Outcome, Snapshot, StageEnd, Workplace, Workspace, WorkspaceEnd,
     WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
 use orchestra_graph::render;
@@ -50,8 +50,8 @@ impl WorkspaceSession for Folders {
         &'s self,
         _: &'s WorkspaceStage,
         outcome: Outcome,
-    ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)> {
-        Box::pin(async { (outcome, None) })
+    ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
+        Box::pin(async { (outcome.into(), None) })
     }
 
     fn save<'s>(

@@ -233,7 +233,7 @@ impl ProjectAgents {
         let shown = shown.clone();
         builder.on_text(move |piece: &StageText| {
             if talking.iter().any(|node| *node == *piece.node) {
-                shown.progress().spoken(&piece.node, &piece.text);
+                shown.progress().spoken(piece);
             }
         })
     }

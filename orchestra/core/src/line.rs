@@ -296,7 +296,6 @@ impl<'a> Step<'a> {
         let failed = outcome.status == Status::Fail;
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
-            let category = outcome.failure_category;
             let id = line.id(self.totals.restarts);
             line.last_failure = format!("stage `{}` failed: {}", stage.id(), or_unsaid(&reason));
             self.tell(|| Observation::StageFailed {
@@ -307,10 +306,6 @@ impl<'a> Step<'a> {
             });
             if let Some(failure) = self.breaker(line, stage, &reason) {
                 return Err(Flow::Abort(failure));
-            }
-            if category == FailureCategory::Pipeline {
-                let node = stage.id().to_owned();
-                return Err(Flow::Abort(RunFailure::StageFailed { node, reason }));
             }
         } else {
             if !line.failing.is_empty() {

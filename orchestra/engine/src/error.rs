@@ -61,6 +61,17 @@ pub enum StartError {
     /// The name of the run could not name a folder.
     #[error(transparent)]
     InvalidRunId(#[from] InvalidRunId),
+    /// Values at the start have keys that only the engine writes (rule K1).
+    #[error(
+        "{} {}; name {} otherwise (`graph.*` holds the attributes of the graph)",
+        list_of(keys),
+        if keys.len() == 1 { "is a key that only the engine writes" } else { "are keys that only the engine writes" },
+        if keys.len() == 1 { "it" } else { "them" }
+    )]
+    ReservedKeys {
+        /// The keys.
+        keys: Vec<String>,
+    },
     /// The run folder could not be made, or cannot be gone on with.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -100,12 +111,22 @@ pub enum StartError {
     NoRuntime,
 }
 
+/// Keys for a message.
+fn list_of(keys: &[String]) -> String {
+    let list: Vec<String> = keys
+        .iter()
+        .map(|key| format!("`{}`", key.escape_debug()))
+        .collect();
+    list.join(", ")
+}
+
 impl StartError {
     /// The error as one word, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             StartError::Refused(_) => "refused",
             StartError::InvalidRunId(_) => "invalid_run_id",
+            StartError::ReservedKeys { .. } => "reserved_key",
             StartError::Store(error) => error.code(),
             StartError::Changed(_) => "pipeline_changed",
             StartError::Moved { .. } => "position_gone",

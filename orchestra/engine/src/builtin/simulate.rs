@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::backend::SimulationBackend;
 use super::codergen::{keep, responded, stored};
 use super::{child, fan_in, output};
+use crate::authority::is_recorded_by;
 use crate::engine::Settings;
 use crate::handler::{Handler, HandlerFuture, IntoOutcome};
 use crate::stage::StageContext;
+use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 
 /// An outcome in a [`Script`]: a word, a [`Status`], or anything that a handler may return.
@@ -384,7 +386,7 @@ impl Simulated {
         settings.runner_of_children(node.kind())
     }
 
-    async fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
+    async fn outcome(&self, stage: &StageContext) -> Result<Finished, StoreError> {
         let node = stage.node();
         let turn = self
             .script
@@ -396,14 +398,34 @@ impl Simulated {
         if !turn.takes.is_zero() {
             stage.run().settings.clock.sleep(turn.takes).await;
         }
+        let scripted = scripted.map(|outcome| by_script(node.kind(), outcome));
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
         }
         if node.kind() == kind::FAN_IN {
-            return Ok(scripted.unwrap_or_else(|| choose(stage.context())));
+            return Ok(scripted.unwrap_or_else(|| Finished::by_engine(choose(stage.context()))));
         }
-        Ok(scripted.unwrap_or_else(|| Outcome::success().notes(format!("[Simulated] {}", node.id()))))
+        let simulated = || {
+            Outcome::success()
+                .notes(format!("[Simulated] {}", node.id()))
+                .into()
+        };
+        Ok(scripted.unwrap_or_else(simulated))
     }
+}
+
+/// Takes the outcome of a script, which also gives what the handler of the kind would have recorded.
+fn by_script(kind: &str, outcome: Outcome) -> Finished {
+    let mut finished = Finished::from(outcome);
+    let updates = std::mem::take(&mut finished.outcome.context_updates);
+    let recorded = |key: &str| is_recorded_by(kind, key);
+    for (key, value) in updates {
+        match recorded(&key) {
+            true => finished.recorded.insert(key, value),
+            false => finished.outcome.context_updates.insert(key, value),
+        };
+    }
+    finished
 }

@@ -197,11 +197,7 @@ impl Any {
                 visit,
                 attempt,
                 error: self.text(),
-                category: self.one_of(&[
-                    FailureCategory::Retryable,
-                    FailureCategory::Terminal,
-                    FailureCategory::Pipeline,
-                ]),
+                category: self.one_of(&[FailureCategory::Retryable, FailureCategory::Terminal]),
                 will_retry: self.yes(),
                 usage: self.usage(),
                 duration,
@@ -284,9 +280,23 @@ impl Any {
                 error: self.maybe(Any::text),
                 duration,
             },
+            "SteeringRead" => EventKind::SteeringRead {
+                node,
+                branch,
+                cycle: visit,
+                instruction: self.text(),
+                file: self.maybe(Any::text),
+            },
             "StageLog" => EventKind::StageLog {
                 node,
                 message: self.text(),
+            },
+            "StageWarning" => EventKind::StageWarning {
+                node,
+                branch,
+                code: self.text(),
+                message: self.text(),
+                keys: vec![self.text()],
             },
             "EdgeSelected" => EventKind::EdgeSelected {
                 branch,
