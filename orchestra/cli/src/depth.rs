@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition};
+use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition, WithheldOption};
 use orchestra_graph::Rule;
 use orchestra_sessions::{
     NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };
 use serde::Serialize;
 
-use crate::commands::status::{paint, stands, took, used};
+use crate::commands::status::{failed_at, paint, stands, took, used};
 use crate::console::indented;
 use crate::error::CliError;
 use crate::finish::Stopped;
@@ -42,6 +42,12 @@ pub(crate) struct Depth {
     /// The command that goes on with it, where one can.
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<String>,
+    /// The node at which the run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<String>,
+    /// The command that retries it, where it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<String>,
     /// The command that begins a run before what went wrong in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<String>,
@@ -85,6 +91,8 @@ struct Asked {
     branch: Option<String>,
     text: String,
     options: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<WithheldOption>,
     asked: String,
     deadline: Option<String>,
     default: Option<String>,
@@ -105,6 +113,7 @@ impl Asked {
             branch: open.branch.clone(),
             text: question.text.clone(),
             options: question.options.iter().map(ToString::to_string).collect(),
+            withheld: question.withheld.clone(),
             asked: open.asked.to_string(),
             deadline: open.deadline().map(|deadline| deadline.to_string()),
             default: default.map(ToString::to_string),
@@ -159,6 +168,11 @@ impl Depth {
             warnings: events.iter().filter_map(Warned::from_event).collect(),
             workspace,
             resume,
+            failed_at: failed_at(&session),
+            retry: match session.status {
+                SessionStatus::Fail => stopped.retry(session.code.as_deref()),
+                _ => None,
+            },
             replay,
             session,
         })
@@ -179,6 +193,7 @@ impl Depth {
         for (words, command) in [
             ("resume with", &self.resume),
             ("begin again from before it with", &self.replay),
+            ("retry with", &self.retry),
         ] {
             if let Some(command) = command {
                 page.line("");
@@ -346,6 +361,9 @@ impl Depth {
             }));
             if !asked.options.is_empty() {
                 lines.push(format!("    {}", asked.options.join("  ")));
+            }
+            for withheld in &asked.withheld {
+                lines.push(format!("    withheld: {}", one_line(&withheld.to_string())));
             }
             if let Some(until) = &asked.until {
                 let then = asked

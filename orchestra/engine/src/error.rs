@@ -91,6 +91,28 @@ pub enum StartError {
     /// The run has ended, so there is nothing to go on with.
     #[error(transparent)]
     Over(Box<Over>),
+    /// The run is replayed from a checkpoint behind which nothing is left to do.
+    #[error("at the checkpoint `{checkpoint}`, run `{run}` had ended; replay it from an earlier one")]
+    CheckpointAtEnd {
+        /// The run.
+        run: String,
+        /// The checkpoint.
+        checkpoint: String,
+    },
+    /// The run has not failed, so there is nothing to retry (rule D9).
+    #[error("run `{run}` has not failed; resume it as it is")]
+    NotFailed {
+        /// The run.
+        run: String,
+    },
+    /// The run would fail again in the same way, because only a changed pipeline helps (rule D9).
+    #[error("run `{run}` would fail again in the same way: {failure}")]
+    NothingToRetry {
+        /// The run.
+        run: String,
+        /// How it failed.
+        failure: Box<RunFailure>,
+    },
     /// The run was simulated and is now to be run, or the reverse.
     #[error(
         "run `{run}` was {}; give the engine {}",
@@ -131,6 +153,9 @@ impl StartError {
             StartError::Changed(_) => "pipeline_changed",
             StartError::Moved { .. } => "position_gone",
             StartError::Over(_) => "run_over",
+            StartError::CheckpointAtEnd { .. } => "checkpoint_at_end",
+            StartError::NotFailed { .. } => "not_failed",
+            StartError::NothingToRetry { .. } => "nothing_to_retry",
             StartError::Simulated { .. } => "simulated",
             StartError::Workspace(error) => error.code(),
             StartError::NoRuntime => "no_runtime",

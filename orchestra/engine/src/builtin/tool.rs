@@ -1,9 +1,12 @@
 //! Tool stages: a shell command (Attractor 4.10).
 
+use std::fmt::Write as _;
+
 use orchestra_core::Outcome;
 use orchestra_graph::format_duration;
 use orchestra_graph::table::Constant;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::codergen::stored;
 use super::status;
@@ -140,10 +143,30 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
         }
         Exit::Cancelled => (Outcome::fail("cancelled"), None),
     };
+    let mut outcome = outcome;
+    if outcome.failure_reason.is_some() {
+        let captured = [output.stdout.as_str(), output.stderr.as_str()].map(str::as_bytes);
+        outcome.output_digest = Some(digest(code, captured));
+    }
     Finished::from(outcome)
         .record("tool.output", output.stdout.as_str())
         .record("tool.exit_code", code.map_or(Value::Null, Value::from))
         .record("tool.last_line", last)
+}
+
+/// A digest of an exit code and of what was captured of both streams (rule R10).
+fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(code.unwrap_or_default().to_le_bytes());
+    for stream in streams {
+        hash.update((stream.len() as u64).to_le_bytes());
+        hash.update(stream);
+    }
+    let bytes = hash.finalize();
+    bytes.iter().take(16).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The last line that is more than white space.

@@ -46,6 +46,9 @@ pub enum EventKind {
         /// The run whose checkpoint it is, where that is another one (rule D4).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replayed_from: Option<String>,
+        /// The node at which the run is retried, where it had failed (rule D9).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<NodeName>,
     },
     /// The run succeeded.
     PipelineCompleted {

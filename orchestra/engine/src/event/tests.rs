@@ -98,6 +98,7 @@ impl Any {
                 node,
                 outcome: self.text(),
                 reason,
+                condition: self.maybe(Any::text),
                 limit: self.maybe(Any::short),
             },
             2 => RunFailure::FailureBreaker {
@@ -145,6 +146,7 @@ impl Any {
                 epoch: index,
                 repaired: self.names(),
                 replayed_from: branch,
+                retry: self.maybe(Any::node),
             },
             "PipelineCompleted" => EventKind::PipelineCompleted {
                 duration,
