@@ -15,6 +15,7 @@ mod files;
 mod layers;
 mod located;
 mod names;
+mod provider;
 mod reports;
 mod repositories;
 mod resolve;
@@ -34,6 +35,7 @@ pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
+pub use provider::is_o_series;
 pub use resolve::{Project, ResolveOptions};
 pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 #[cfg(feature = "schema")]
