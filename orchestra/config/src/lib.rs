@@ -28,6 +28,7 @@ mod stage;
 mod table;
 mod template;
 mod tree;
+mod user;
 mod workspace;
 
 pub use explain::{explain, rules};
@@ -46,4 +47,5 @@ pub use settings::{
     Timespan, Workspace,
 };
 pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};
+pub use user::UserFiles;
 pub use workspace::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
