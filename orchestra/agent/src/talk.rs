@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, CodergenBackend as _, CodergenReply, Context, FailureCategory, Fidelity,
-    InterviewError, Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StoreError,
-    Surroundings, Usage,
+    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, Context, FailureCategory,
+    Fidelity, Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StoreError, Surroundings,
+    Usage,
 };
 use orchestra_graph::kind;
 use serde_json::{Map, Value};
@@ -25,8 +25,6 @@ use crate::tokens::{count_tokens, input_token_bound};
 use crate::tools::ToolRunner;
 use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 
-/// How many characters of the last words the context keeps (Attractor 4.5).
-const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
 
@@ -442,11 +440,10 @@ impl Talk<'_> {
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
-        let Answer { reply, .. } = self.stage.ask(question).await?;
+        // Silence approves nothing: somebody else may answer when the run is resumed.
+        let Answer { reply, .. } = self.stage.require_answer(question).await?;
         match reply {
             Reply::Chosen(said) => Ok(said.join("\n")),
-            // Silence approves nothing: somebody else may answer when the run goes on.
-            Reply::Skipped => Err(InterviewError::unavailable("the conversation waits for an answer").into()),
             _ => {
                 let mut error = BackendError::retryable("nobody answered in time");
                 error.code = Some("timeout".to_owned());
@@ -459,6 +456,7 @@ impl Talk<'_> {
     fn reply(&self, end: End) -> Result<CodergenReply, BackendError> {
         let End { text, how } = end;
         let failed = |reason: String, code: &str| Err(BackendError::terminal(reason).code(code));
+        let mut verdict = None;
         let (outcome, text) = match how {
             Ended::Answered | Ended::Done => return Ok(text.into()),
             Ended::Reported(report) => {
@@ -468,21 +466,19 @@ impl Talk<'_> {
                 (outcome, text)
             }
             Ended::Approved => {
-                let outcome = Outcome::success()
-                    .prefer("Approve")
-                    .set("human.chat.verdict", "approved");
-                (outcome.notes("A person approved."), text)
+                verdict = Some(ChatVerdict::Approved);
+                (
+                    Outcome::success().prefer("Approve").notes("A person approved."),
+                    text,
+                )
             }
             Ended::Rejected { reason } => {
                 let told = match reason.is_empty() {
                     true => "a person rejected it".to_owned(),
                     false => format!("a person rejected it: {reason}"),
                 };
-                let mut outcome = Outcome::fail(told)
-                    .prefer("Reject")
-                    .set("human.chat.verdict", "rejected");
-                outcome.failure_category = FailureCategory::Terminal;
-                (outcome.set("human.chat.reason", reason), text)
+                verdict = Some(ChatVerdict::Rejected { reason });
+                (Outcome::fail_terminal(told).prefer("Reject"), text)
             }
             Ended::TurnsUsedUp { turns } => {
                 let told =
@@ -513,14 +509,11 @@ impl Talk<'_> {
             }
             Ended::Refused => return failed("the model declined to answer".to_owned(), "model_refused"),
         };
-        self.stage.keep_response(&text).map_err(unwritable)?;
-        let last: String = text.chars().take(LAST_RESPONSE).collect();
-        let mut outcome = outcome;
-        outcome
-            .context_updates
-            .entry("last_response".to_owned())
-            .or_insert_with(|| Value::String(last));
-        Ok(outcome.into())
+        let reply = CodergenReply::from(outcome).with_response(text);
+        Ok(match verdict {
+            Some(verdict) => reply.with_verdict(verdict),
+            None => reply,
+        })
     }
 }
 

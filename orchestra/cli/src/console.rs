@@ -96,6 +96,10 @@ impl Console {
         for option in &question.options {
             text.push_str(&format!("    {}\n", indented(&option.to_string())));
         }
+        for withheld in &question.withheld {
+            let line = indented(&format!("withheld: {withheld}"));
+            text.push_str(&format!("    {}\n", self.terminal.paint(Paint::Dim, &line)));
+        }
         text
     }
 

@@ -151,12 +151,16 @@ impl Progress {
                 checkpoint,
                 repaired,
                 replayed_from,
+                retry,
                 ..
             } => {
                 let inside = &self.inside;
                 self.running.retain(|running| !running.name.starts_with(inside));
                 let from = replayed_from.as_ref().unwrap_or(checkpoint);
-                self.note(&format!("goes on from {from}"));
+                self.note(&match retry {
+                    Some(node) => format!("resumed from {from}, retries {node}"),
+                    None => format!("goes on from {from}"),
+                });
                 for mended in repaired {
                     self.note(&format!("mended: {}", one_line(mended)));
                 }
@@ -324,6 +328,17 @@ impl Progress {
                 ));
             }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
+            EventKind::StageWarning {
+                node,
+                branch,
+                message,
+                ..
+            } => {
+                let branch = branch
+                    .as_deref()
+                    .map_or_else(String::new, |branch| bracketed(branch) + " ");
+                self.note(&format!("{branch}{node}: warning: {message}"));
+            }
             _ => {}
         }
     }

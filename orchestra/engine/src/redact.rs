@@ -201,6 +201,12 @@ impl Redactor {
         for option in &mut question.options {
             self.string(&mut option.label);
         }
+        for withheld in &mut question.withheld {
+            self.string(&mut withheld.option.label);
+            for unmet in &mut withheld.conditions {
+                unmet.values.values_mut().for_each(|value| self.string(value));
+            }
+        }
         question.metadata.values_mut().for_each(|value| self.value(value));
     }
 

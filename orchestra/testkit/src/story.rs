@@ -231,6 +231,12 @@ fn line(kind: &EventKind) -> Option<String> {
             format!("{node} reads its manager's instruction: {instruction}")
         }
         EventKind::StageLog { node, message } => format!("{node} says: {message}"),
+        EventKind::StageWarning {
+            node,
+            branch,
+            message,
+            ..
+        } => format!("{}{node}: warning: {message}", within(branch)),
         _ => return None,
     })
 }

@@ -26,23 +26,28 @@ pub(crate) fn run(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
+    let simulation = match (args.simulate.as_deref(), args.simulate_models.as_deref()) {
+        (Some(script), _) => Some((script, false)),
+        (None, Some(script)) => Some((script, true)),
+        (None, None) => None,
+    };
     // `run --simulate FILE` reads naturally, but its file stands where a script may.
-    let (file, simulate) = match (&args.file, args.simulate.as_deref()) {
-        (Some(file), simulate) => (file.as_str(), simulate),
-        (None, Some(file)) if !file.is_empty() => (file, Some("")),
+    let (file, simulation) = match (&args.file, simulation) {
+        (Some(file), simulation) => (file.as_str(), simulation),
+        (None, Some((file, models_only))) if !file.is_empty() => (file, Some(("", models_only))),
         (None, _) => return Err(CliError::usage("no_file", "the pipeline is missing").help("name its file")),
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
     let Some(pipeline) = sound(&loaded, file, terminal) else {
         return Ok(Exit::Invalid);
     };
-    let script = script(args, simulate, &pipeline)?;
+    let script = script(args, simulation, &pipeline)?;
     let agents = agents(
         args.config.as_deref(),
         &pipeline,
         Some(&loaded),
         pipelines.entry(file),
-        script.is_some(),
+        script.as_ref(),
         terminal,
     )?;
     let options = StartOptions {
@@ -69,19 +74,23 @@ pub(crate) fn run(
     .go()
 }
 
-/// The agents that run the model stages, where there are any and they are not simulated.
+/// Finds the project's agents and repositories, and checks that the agents can run the model stages unless these are
+/// simulated. A simulation that executes nothing needs none of them.
 pub(super) fn agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
     loaded: Option<&Loaded>,
     entry: Option<&Entry>,
-    simulated: bool,
+    script: Option<&Script>,
     terminal: &Terminal,
 ) -> Result<Option<ProjectAgents>, CliError> {
-    if simulated {
+    if script.is_some_and(|script| !script.simulates_models_only()) {
         return Ok(None);
     }
     let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
+    if script.is_some() {
+        return Ok(Some(agents));
+    }
     if let Some(loaded) = loaded {
         agents.check_graph(loaded, terminal)?;
     }
@@ -133,18 +142,29 @@ fn micros(text: &str) -> Result<u64, CliError> {
     })
 }
 
-/// The simulation that the options ask for; none where they do not.
-fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result<Option<Script>, CliError> {
-    let mut script = match simulate {
+/// Reads the script of a simulation, by its file and whether models alone are simulated; `None` where there is none.
+fn script(
+    args: &RunArgs,
+    simulation: Option<(&str, bool)>,
+    pipeline: &Pipeline,
+) -> Result<Option<Script>, CliError> {
+    let mut script = match simulation {
         None if args.outcome.is_empty() => return Ok(None),
         None => {
             return Err(
                 CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
-                    .help("add `--simulate`"),
+                    .help("add `--simulate` or `--simulate-models`"),
             );
         }
-        Some("") => Script::new().hasten(),
-        Some(file) => read_script_file(file)?.hasten(),
+        Some((file, models_only)) => {
+            let script = if file.is_empty() {
+                Script::new()
+            } else {
+                read_script_file(file)?
+            };
+            let script = script.hasten();
+            if models_only { script.models_only() } else { script }
+        }
     };
     for text in &args.outcome {
         let (node, words) = text

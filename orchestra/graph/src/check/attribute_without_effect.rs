@@ -77,7 +77,13 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             kind::EXIT => "exit",
             _ => continue,
         };
-        for attribute in written(node, OF_STAGES) {
+        // A condition on the exit is asked before the run ends.
+        let gates_end = |attribute: &Attribute| {
+            what == "exit"
+                && attribute.key == Key::Known(Known::GoalGate)
+                && attribute.value.as_str().is_some()
+        };
+        for attribute in written(node, OF_STAGES).filter(|attribute| !gates_end(attribute)) {
             faults.push(of_stages(attribute, node, what));
         }
     }
