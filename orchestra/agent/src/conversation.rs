@@ -33,6 +33,8 @@ pub struct ConversationRules {
     pub reminds: bool,
     /// Words by which the outcome may be reported, besides the usual ones.
     pub words: Vec<String>,
+    /// The nodes that a report may suggest to go to.
+    pub successors: Vec<String>,
     /// Values that a report of a success must hold.
     pub keys: Vec<String>,
     /// After how many tokens the conversation is made shorter; `None` is never.
@@ -47,6 +49,7 @@ impl Default for ConversationRules {
             reports: false,
             reminds: false,
             words: Vec::new(),
+            successors: Vec::new(),
             keys: Vec::new(),
             compact_at: None,
         }
@@ -379,7 +382,7 @@ impl Conversation {
 
     /// What the model reports, if that is all that it should be.
     fn report(&self, fields: &serde_json::Map<String, Value>) -> Result<Report, String> {
-        let report = Report::of(fields, &self.rules.words)?;
+        let report = Report::parse(fields, &self.rules.words, &self.rules.successors)?;
         let lacks = |key: &&String| !report.context_updates.contains_key(*key);
         let missing: Vec<&str> = self.rules.keys.iter().filter(lacks).map(String::as_str).collect();
         match report.status.is_success() && !missing.is_empty() {

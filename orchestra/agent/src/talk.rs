@@ -70,6 +70,7 @@ impl Talk<'_> {
             reports,
             reminds: reports && reportable.matters(stage.node()),
             words: reportable.words().to_vec(),
+            successors: reportable.successors().to_vec(),
             keys: reportable.keys().to_vec(),
             compact_at: Some(COMPACT_AT),
         });

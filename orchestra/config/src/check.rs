@@ -12,7 +12,7 @@ use crate::tree;
 use crate::workspace;
 
 /// The codes of faults of `orchestra.yaml`.
-const CODES: Codes = Codes {
+pub(crate) const CODES: Codes = Codes {
     syntax: "config_syntax",
     unknown_key: "config_unknown_key",
     duplicate_key: "config_duplicate_key",

@@ -320,7 +320,7 @@ attributes! {
     HookPost "tool_hooks.post" [graph node] Text, "", [], "Shell command after each tool call of a model.";
     LlmModel "llm_model" [graph node] Text, "", [], "The model, by its name or by a tier of the configuration.";
     LlmProvider "llm_provider" [graph node] Text, "", [], "The provider of the model.";
-    ReasoningEffort "reasoning_effort" [graph node] EFFORT, "high", [], "How long a model may think.";
+    ReasoningEffort "reasoning_effort" [graph node] EFFORT, "", [], "How long a model may think; where nothing says it, the provider decides.";
     MaxCost "max_cost" [graph node] Float(0.0, f64::MAX), "", [], "The most that may be spent on models, in US dollars.";
     MaxTokens "max_tokens" [graph node] Integer(1), "", [], "The most tokens that may be used.";
     Shape "shape" [node] Text, "box", [], "The shape of the node, which chooses its handler.";
