@@ -86,6 +86,11 @@ pub enum Happened {
         /// What.
         text: String,
     },
+    /// The manager loop that supervises the run gave instructions (rule F7).
+    Steered {
+        /// The instructions, oldest first.
+        instructions: Vec<String>,
+    },
 }
 
 /// What is to be done next in a conversation.
@@ -281,6 +286,10 @@ impl Conversation {
                 self.called(results);
             }
             (Happened::Said { text }, Next::AskPerson) => self.said(&text),
+            (Happened::Steered { instructions }, Next::AskModel) => {
+                self.messages.push(Message::user(steering(&instructions)));
+                self.ask();
+            }
             _ => {}
         }
     }
@@ -493,6 +502,14 @@ impl Conversation {
     }
 }
 
+/// Returns what a model reads of a manager's instructions.
+pub(crate) fn steering(instructions: &[String]) -> String {
+    format!(
+        "The manager that supervises this work gives you this instruction; follow it from here on:\n\n{}",
+        instructions.join("\n\n")
+    )
+}
+
 fn refusal(call: &ToolCall, content: String) -> ToolResult {
     ToolResult {
         id: call.id.clone(),
@@ -594,6 +611,7 @@ mod tests {
             interactive in any::<bool>(),
             reports in any::<bool>(),
             lost in any::<bool>(),
+            steered in proptest::collection::vec(any::<bool>(), 60),
             compact_at in prop_oneof![Just(None), Just(Some(60)), Just(Some(400))],
         ) {
             let rules = ConversationRules {
@@ -608,9 +626,13 @@ mod tests {
             let mut told = vec![Happened::Began { system: "s".into(), messages: vec![Message::user("task")] }];
             conversation.on(told[0].clone());
             let mut replies = replies.into_iter();
+            let mut steered = steered.into_iter();
             let mut said = 0;
             loop {
                 let happened = match conversation.next() {
+                    Next::AskModel if steered.next().unwrap_or_default() => Happened::Steered {
+                        instructions: vec!["Look left.".into()],
+                    },
                     Next::AskModel => {
                         prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
                         let keeps_task = conversation.messages().iter().any(|message| match message {

@@ -18,6 +18,9 @@ use crate::terminal::Terminal;
 pub(crate) const FILE: &str = "orchestra.yaml";
 /// Endings of the names of variables that hold secrets.
 const SECRET_ENDINGS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
+/// What can be done without a model.
+const OR_SIMULATE: &str =
+    "or simulate: `--simulate-models` runs the tools all the same, `--simulate` runs nothing";
 /// Shorter values of such variables may be words that stand everywhere.
 const SHORTEST_SECRET: usize = 16;
 
@@ -154,11 +157,11 @@ impl ProjectAgents {
             let message = format!("stage `{}` asks a model, and none is configured", stage.node);
             let help = match self.path() {
                 Some(path) => {
-                    format!("name a provider with models in `{path}`, or simulate with `--simulate`")
+                    format!("name a provider with models in `{path}`, {OR_SIMULATE}")
                 }
                 None => format!(
                     "write a `{FILE}` with a provider and its models beside the pipeline or here \
-                     (`--config` names another), or simulate with `--simulate`"
+                     (`--config` names another), {OR_SIMULATE}"
                 ),
             };
             return Err(CliError::usage("no_backend", message)
@@ -178,7 +181,7 @@ impl ProjectAgents {
             None => Ok(()),
             Some(error) => {
                 let fault = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
-                Err(fault.help("set it, or simulate with `--simulate`"))
+                Err(fault.help(format!("set it, {OR_SIMULATE}")))
             }
         }
     }
@@ -187,20 +190,32 @@ impl ProjectAgents {
     fn can_ask(&self, _: &Pipeline) -> Result<(), CliError> {
         let message = "this program is built without what asks models";
         let fault = CliError::usage("no_backend", message).exit(Exit::Credentials);
-        Err(fault.help("build it with the feature `agents` of `orchestra`, or simulate with `--simulate`"))
+        Err(fault.help(format!(
+            "build it with the feature `agents` of `orchestra`, {OR_SIMULATE}"
+        )))
     }
 
     /// Gives the engine its backend.
     #[cfg(feature = "agents")]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
-        builder
-            .backend(self.agents.clone())
-            .secrets(self.agents.secrets())
+        builder.backend(self.agents.clone())
     }
 
     /// Gives the engine its backend: there is none.
     #[cfg(not(feature = "agents"))]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
+    }
+
+    /// Tells the engine the keys of the providers, which no run must show.
+    #[cfg(feature = "agents")]
+    pub(crate) fn keep_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder.secrets(self.agents.secrets())
+    }
+
+    /// Tells the engine the keys of the providers: there are none.
+    #[cfg(not(feature = "agents"))]
+    pub(crate) fn keep_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
         builder
     }
 
@@ -218,7 +233,7 @@ impl ProjectAgents {
         let shown = shown.clone();
         builder.on_text(move |piece: &StageText| {
             if talking.iter().any(|node| *node == *piece.node) {
-                shown.progress().spoken(&piece.node, &piece.text);
+                shown.progress().spoken(piece);
             }
         })
     }

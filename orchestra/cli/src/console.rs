@@ -33,6 +33,8 @@ pub(crate) trait Screen: Send + Sync {
     fn open(&self);
     /// Shows text, as it is.
     fn write(&self, text: &str);
+    /// Returns whether the answer that a stage's model gave last is on the screen already.
+    fn shows_answer(&self, node: &str, text: &str) -> bool;
     /// Ends the line if one is begun.
     fn end_line(&self);
     /// The question is answered or withdrawn.
@@ -70,14 +72,13 @@ impl Console {
     }
 
     /// The question with its options.
-    fn text(&self, question: &Question) -> String {
+    fn text(&self, question: &Question, is_shown: bool) -> String {
         let mut text = self.terminal.paint(Paint::Bold, "[?] ");
         if !question.node.is_empty() {
             text.push_str(&format!("{}: ", question.node));
         }
         if question.is_chat() {
-            // What the model said stands above already, where it was shown while it came.
-            if self.terminal.json || self.terminal.quiet || !question.is_spoken() {
+            if !is_shown {
                 text.push_str(&indented(&question.text));
                 text.push_str("\n    ");
             }
@@ -149,8 +150,9 @@ impl Interviewer for Console {
             .and_then(|timeout| Instant::now().checked_add(timeout));
         let mut lines = self.lines.lock().await;
         lines.begin(self.attended).await?;
+        let is_shown = self.screen.shows_answer(&question.node, &question.text);
         let mut shown = Shown::new(&*self.screen);
-        shown.write(&self.text(&question));
+        shown.write(&self.text(&question, is_shown));
         let by = match self.attended {
             true => AnsweredBy::Person,
             false => AnsweredBy::Prepared,
@@ -363,7 +365,7 @@ fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
 }
 
 /// Text of somebody else for the screen: further lines stand under the first, and nothing in it moves the cursor.
-fn indented(text: &str) -> String {
+pub(crate) fn indented(text: &str) -> String {
     let lines = text.trim_end().lines().map(|line| {
         let shown = |c: char| if c.is_control() { ' ' } else { c };
         line.chars().map(shown).collect::<String>()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, RunError, RunEvent, RunFolder, RunHandle, RunResult, Script,
+    Canceller, Durability, Engine, RunError, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, Script,
     SharedPipeline, StartError, StoreError,
 };
 use orchestra_testkit::Coverage;
@@ -34,9 +34,9 @@ pub(crate) struct Going<'g> {
     /// The compiled pipeline, where it is one.
     pub(crate) entry: Option<&'g Entry>,
     pub(crate) begin: Begin,
-    /// What stages do in a simulation; `None` where they are run.
+    /// What simulated stages do; `None` where all are run.
     pub(crate) script: Option<Script>,
-    /// What runs model stages; `None` in a simulation.
+    /// The project with what runs its model stages; `None` in a simulation that executes nothing.
     pub(crate) agents: Option<ProjectAgents>,
     pub(crate) answers: &'g AnswerOptions,
     pub(crate) durability: Durability,
@@ -63,10 +63,9 @@ impl Going<'_> {
 
     fn engine(&self, shown: &Arc<Shown>, ear: Ear) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
-        let talking = self
-            .agents
-            .as_ref()
-            .map_or_else(Vec::new, |agents| agents.talking(&self.pipeline));
+        // Nobody talks with a simulated model.
+        let asked = self.agents.as_ref().filter(|_| self.script.is_none());
+        let talking = asked.map_or_else(Vec::new, |agents| agents.talking(&self.pipeline));
         let answers = Answers {
             given: given(&self.answers.answer, &self.pipeline, &talking)?,
             approve: self.answers.auto_approve,
@@ -90,10 +89,13 @@ impl Going<'_> {
             builder = builder.simulate(script.clone());
         }
         if let Some(agents) = &self.agents {
-            builder = agents.equip(builder);
+            builder = agents.keep_secrets(builder);
             if let Some(repositories) = Repositories::of(agents.project(), self.runs) {
                 builder = builder.workspace(repositories.workspace()?);
             }
+        }
+        if let Some(agents) = asked {
+            builder = agents.equip(builder);
             if !terminal.json && !terminal.quiet {
                 builder = agents.show(builder, &self.pipeline, shown);
             }
@@ -234,6 +236,25 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
             Exit::Invalid,
             Some(format!("`{}` lists them", command("checkpoints", &[]))),
         ),
+        StartError::Over(over) if is_failed(over.failure.as_ref()) => fault(
+            Exit::Usage,
+            Some(format!("retry it with `{}`", command("resume", &["--retry"]))),
+        ),
+        StartError::NotFailed { .. } => fault(
+            Exit::Usage,
+            Some(format!("resume it with `{}`", command("resume", &[]))),
+        ),
+        StartError::NothingToRetry { .. } => fault(
+            Exit::Usage,
+            Some(format!(
+                "change the pipeline, then `{}`",
+                command("resume", &["--retry", "--accept-changes"])
+            )),
+        ),
+        StartError::CheckpointAtEnd { .. } => fault(
+            Exit::Usage,
+            Some(format!("`{}` lists them", command("checkpoints", &[]))),
+        ),
         StartError::Over(_) => fault(
             Exit::Usage,
             Some(format!(
@@ -252,6 +273,11 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
         StartError::Workspace(_) => fault(Exit::Invalid, None),
         _ => fault(Exit::Usage, None),
     }
+}
+
+/// Whether a run that ended so can be retried.
+fn is_failed(failure: Option<&RunFailure>) -> bool {
+    failure.is_some_and(|failure| !matches!(failure, RunFailure::Cancelled { .. }))
 }
 
 /// A run that could not go on in the middle.

@@ -240,7 +240,6 @@ fn settings(backend: &Backend) -> Vec<(&'static str, Span, BackendKind)> {
             backend.environment.first().map(|name| name.span),
             Cli,
         ),
-        ("interactive", at(&backend.interactive), Cli),
     ];
     let given = all.into_iter();
     given

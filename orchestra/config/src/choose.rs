@@ -104,6 +104,7 @@ impl<'r> Resolver<'r> {
             .or_else(|| of_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
         let temperature = doer.said(&doer.agent.temperature);
         self.check_mode(node, &mode, &backend, kind);
+        self.check_hooks(node, &backend, kind);
         let tools = self.tools(node, &doer, &backend, kind);
         let (system, mut layers) = self.system(node, &doer);
         let task = self.task(node, &doer, variables, &mut layers);
@@ -338,44 +339,6 @@ impl<'r> Resolver<'r> {
             });
         }
         (Some(chosen), None)
-    }
-
-    fn check_mode(
-        &mut self,
-        node: NodeIndex,
-        mode: &Candidate<Mode>,
-        backend: &Candidate<String>,
-        kind: BackendKind,
-    ) {
-        if mode.value != Mode::Interactive {
-            return;
-        }
-        let settings = self.project.configuration.backends.get(&backend.value);
-        let able = match kind {
-            BackendKind::Agent | BackendKind::Simulation => true,
-            BackendKind::Direct => false,
-            BackendKind::Cli => {
-                settings.is_some_and(|own| own.interactive.as_ref().is_some_and(|able| able.value))
-            }
-        };
-        if able {
-            return;
-        }
-        let message = format!(
-            "the backend `{}` cannot talk with a person during a stage",
-            backend.value
-        );
-        let help = match kind {
-            BackendKind::Cli => {
-                "choose a backend of the kind `agent`, or say `interactive: true` if the program can"
-            }
-            _ => "choose a backend of the kind `agent`, or the mode `autonomous`",
-        };
-        self.tell(node, mode.place, |span| {
-            Diagnostic::error("backend_capability", message, span)
-                .note(format!("a backend of the kind `{kind}` is asked once"))
-                .help(help)
-        });
     }
 
     /// The tools of a stage. Those that a node or else its agent names are added to the backend's, or to what the agent

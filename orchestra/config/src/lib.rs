@@ -6,6 +6,7 @@
 
 mod built_in;
 mod candidate;
+mod capability;
 mod check;
 mod choose;
 mod decode;

@@ -81,8 +81,6 @@ pub struct Question {
 
 /// The metadata of a question that is a turn of a conversation.
 const CHAT: &str = "chat";
-/// The metadata of a question whose text was shown while a model wrote it.
-const SPOKEN: &str = "spoken";
 
 impl Question {
     /// A question of a kind without options.
@@ -141,17 +139,6 @@ impl Question {
     #[must_use]
     pub fn chat(self) -> Question {
         self.metadata(CHAT, true)
-    }
-
-    /// Says that those who see what models write, while they write it, have seen the text.
-    #[must_use]
-    pub fn spoken(self) -> Question {
-        self.metadata(SPOKEN, true)
-    }
-
-    /// Whether those who see what models write have seen the text.
-    pub fn is_spoken(&self) -> bool {
-        self.metadata.get(SPOKEN) == Some(&Value::Bool(true))
     }
 
     /// Whether it is a turn of a conversation with a model.

@@ -20,6 +20,7 @@ mod nanos;
 mod option;
 mod outcome;
 mod retry;
+mod retry_run;
 mod saved;
 mod saved_block;
 mod state;
@@ -39,6 +40,7 @@ pub use manager::{
 pub use option::{QuestionOption, UnmetCondition, WithheldOption};
 pub use orchestra_graph::{Mapping, SharedPipeline};
 pub use outcome::{FailureCategory, Outcome, Status};
+pub use retry_run::{RetryPoint, retry_point};
 pub use saved::{SavedFault, SavedState};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
 pub use usage::{Budget, Usage};

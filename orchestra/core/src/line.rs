@@ -137,14 +137,37 @@ impl<'a> Step<'a> {
             return Ok(Move::Enter(target));
         }
         self.visit(line, stage)?;
+        Ok(self.arrive(line, stage))
+    }
+
+    /// Begins a visit that was counted.
+    fn arrive(&mut self, line: &mut Line, stage: Stage<'_>) -> Move {
         line.passes_join(stage.id());
-        line.at.node = node;
-        line.at.visit = line.visits.get(node);
+        line.at.node = stage.index();
+        line.at.visit = line.visits.get(stage.index());
         line.at.attempt = 1;
         line.at.index = self.totals.begun;
         self.totals.begun += 1;
         line.context.set_engine(EngineKey::CurrentNode, stage.id());
-        Ok(Move::Attempt)
+        Move::Attempt
+    }
+
+    /// Takes up a line of a run that failed: by a new visit of a node, or at the edges of one (rule D9).
+    pub(crate) fn retry(&mut self, line: &mut Line, node: NodeIndex, from_edges: bool) -> Flow {
+        let stage = self.pipeline.stage(node);
+        line.failing.retain(|failing| failing.node != node);
+        line.at.edge = None;
+        if from_edges {
+            line.at.node = node;
+            return self.go(line, Move::Choose);
+        }
+        if stage.row().role == Role::Exit {
+            return self.go(line, Move::Enter(node));
+        }
+        // A visit that somebody asks for is not refused for being one too many.
+        line.visits.add(node, 1);
+        let next = self.arrive(line, stage);
+        self.go(line, next)
     }
 
     /// How a branch ends before a node; `None` where it goes on into it.
@@ -296,7 +319,6 @@ impl<'a> Step<'a> {
         let failed = outcome.status == Status::Fail;
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
-            let category = outcome.failure_category;
             let output = outcome.output_digest.clone();
             let id = line.id(self.totals.restarts);
             line.last_failure = format!("stage `{}` failed: {}", stage.id(), or_unsaid(&reason));
@@ -308,10 +330,6 @@ impl<'a> Step<'a> {
             });
             if let Some(failure) = self.breaker(line, stage, &reason, output) {
                 return Err(Flow::Abort(failure));
-            }
-            if category == FailureCategory::Pipeline {
-                let node = stage.id().to_owned();
-                return Err(Flow::Abort(RunFailure::StageFailed { node, reason }));
             }
         } else {
             if !line.failing.is_empty() {

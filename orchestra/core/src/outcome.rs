@@ -101,10 +101,10 @@ pub enum FailureCategory {
     /// It may.
     #[default]
     Retryable,
-    /// It will not: authentication, a bad request, configuration, validation.
+    /// It will not: authentication, a bad request, configuration, validation. The word `pipeline` of earlier versions is
+    /// read as this: what a stage says of its failure decides about retries and never ends the run (rule K2).
+    #[serde(alias = "pipeline")]
     Terminal,
-    /// The pipeline itself is at fault; the run ends.
-    Pipeline,
 }
 
 /// What a stage gives back: how it ended, and what the run should know (Attractor 5.2).

@@ -73,9 +73,8 @@ impl Settings {
         &self,
         run: WorkspaceRun<'_>,
     ) -> Result<Option<OpenedWorkspace>, WorkspaceError> {
-        let simulated = self.script.as_ref().is_some_and(|script| !script.runs_handlers());
         match &self.workspace {
-            Some(workspace) if !simulated => workspace.open(run).await.map(Some),
+            Some(workspace) if !self.executes_nothing() => workspace.open(run).await.map(Some),
             None if run.kept.is_some() => Err(WorkspaceError::new(
                 "no_workspace",
                 format!(
@@ -116,6 +115,20 @@ impl Settings {
             durability: self.durability,
             among_runs: self.runs_dir.is_some() && folder.parent() == self.runs_dir.as_deref(),
         }
+    }
+
+    /// Returns whether no stage of a run is executed.
+    fn executes_nothing(&self) -> bool {
+        self.script
+            .as_ref()
+            .is_some_and(|script| script.executes_nothing())
+    }
+
+    /// Returns whether all stages of a run are executed, but for those that ask a model.
+    pub(crate) fn executes_stages(&self) -> bool {
+        self.script
+            .as_ref()
+            .is_none_or(|script| script.simulates_models_only())
     }
 
     /// The handler of a kind whose stages run other pipelines.
@@ -377,7 +390,7 @@ impl EngineBuilder {
     }
 
     /// Executes nothing: neither models nor tools nor handlers, unless the script has [handlers
-    /// run](Script::run_handlers). The script says how stages end.
+    /// run](Script::run_handlers) or simulates [models only](Script::models_only). The script says how stages end.
     #[must_use]
     pub fn simulate(mut self, script: Script) -> EngineBuilder {
         self.script = Some(Arc::new(script));
@@ -399,9 +412,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Gives the stages of every run files of their own to work on, and keeps what they do to them; a simulated run has
-    /// none, unless its [handlers are run](Script::run_handlers). The [working folder](EngineBuilder::working_dir) of the
-    /// engine does not count then.
+    /// Gives the stages of every run files of their own to work on, and keeps what they do to them; a run in
+    /// which nothing is executed has none. The [working folder](EngineBuilder::working_dir) of the engine does not count
+    /// then.
     #[must_use]
     pub fn workspace(mut self, workspace: impl Workspace) -> EngineBuilder {
         self.workspace = Some(Arc::new(workspace));

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use crate::ast::{self, DefaultsTarget, Statement};
-use crate::attribute::{Key, Known, Scope};
+use crate::attribute::{Key, Known, Scope, foreign_value};
 use crate::attributes::{Attribute, Attributes, Origin};
 use crate::check::{attribute_type, conflicting_aliases, duplicate_node_attribute, unknown_attribute};
 use crate::diagnostic::Diagnostic;
 use crate::model::{Edge, Graph, Node, NodeIndex, Subgraph};
+use crate::spelling;
 use crate::text::Source;
 use crate::value::Value;
 
@@ -37,6 +38,7 @@ pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
         lowering.graph.span = file.keyword;
     }
     lowering.statements(&file.statements, &Defaults::default());
+    spelling::resolve(&mut lowering.graph, source, &mut lowering.faults);
     (lowering.graph, lowering.faults)
 }
 
@@ -250,9 +252,17 @@ impl Lowering<'_> {
         }
         match ty.coerce(&raw.value) {
             Some(value) => Some(keep(Key::Known(known), value)),
+            // Replaced once the whole node is known.
+            None if foreign_value(known, &raw.value).is_some() => {
+                Some(keep(Key::Known(known), raw.value.clone()))
+            }
             None => {
+                let written = match &raw.value {
+                    Value::String(text) => text,
+                    _ => self.source.slice(value_span),
+                };
                 self.faults
-                    .push(attribute_type::fault(known, &raw.value, value_span));
+                    .push(attribute_type::fault(known, written, value_span));
                 None
             }
         }

@@ -240,8 +240,14 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                     show("a restart from a branch".to_owned());
                 }
             }
-            Step::Reroute { .. } => {
+            Step::Reroute { gate, .. } => {
                 show("a reroute".to_owned());
+                let node = graph.nodes.iter().find(|node| node.id == *gate);
+                let own = node.and_then(|node| node.attributes.get("goal_gate"));
+                if own.is_some_and(|own| own != "true") {
+                    let exit = ["exit", "end", "done"].contains(&gate.as_str());
+                    show(format!("a reroute by a condition, of the exit {exit}"));
+                }
                 let from_end = matches!(
                     trace.steps[at - 1],
                     Step::Choice {

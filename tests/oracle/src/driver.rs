@@ -182,7 +182,6 @@ pub fn outcome(said: ScriptedOutcome) -> Outcome {
     outcome.failure_category = match said.category {
         Category::Retryable => FailureCategory::Retryable,
         Category::Terminal => FailureCategory::Terminal,
-        Category::Pipeline => FailureCategory::Pipeline,
     };
     outcome.retry_after = said.retry_after.map(Duration::from_millis);
     outcome
@@ -447,6 +446,7 @@ fn ending(failure: Option<&RunFailure>) -> End {
             outcome,
             reason,
             limit,
+            ..
         } => End::GoalGate {
             node,
             outcome,

@@ -95,6 +95,8 @@ const SHOWN: &[&str] = &[
     "a wait of the longest time",
     "a wait is cancelled",
     "a reroute",
+    "a reroute by a condition, of the exit false",
+    "a reroute by a condition, of the exit true",
     "a restart",
     "a restart from a branch",
     "a run ends from within a block",

@@ -38,6 +38,10 @@ impl Screen for Paper {
             .push_str(text);
     }
 
+    fn shows_answer(&self, _: &str, text: &str) -> bool {
+        self.text().contains(text)
+    }
+
     fn end_line(&self) {
         if !self.text().ends_with('\n') {
             self.write("\n");

@@ -13,6 +13,7 @@ use super::status;
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
 use crate::stage::StageContext;
+use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 
 /// How many bytes of a tool's output the context keeps; the files keep more.
@@ -40,10 +41,10 @@ impl Handler for Tool {
     }
 }
 
-async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
+async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     let node = stage.node();
     let Some(text) = node.text("tool_command").filter(|text| !text.trim().is_empty()) else {
-        return Ok(Outcome::fail_terminal("no `tool_command` is given"));
+        return Ok(Outcome::fail_terminal("no `tool_command` is given").into());
     };
     let files = stage.run().files()?;
     let folder = stage.stage_dir()?;
@@ -87,29 +88,25 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
         Ok(output) => output,
         Err(error) => {
             stage.record_tool_call(SHELL, took, Some(&chain(&error)));
-            return not_run(error);
+            return not_run(error).map(Finished::from);
         }
     };
     let known = known(stage, text, &output);
-    stage.record_tool_call(SHELL, took, known.failure_reason.as_deref());
+    stage.record_tool_call(SHELL, took, known.outcome.failure_reason.as_deref());
     if let Some(fault) = output.file_fault {
         return Err(StoreError::io("write the tool's output in", &folder, fault));
     }
     if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
         return Ok(known);
     }
-    Ok(match status::read(&*files, place.as_ref(), node) {
+    let written = status::read(&*files, place.as_ref(), node);
+    let exited = matches!(output.exit, Exit::Code(_));
+    Ok(known.replace(|known| match written {
         Ok(Some(written)) => status::merge(known, written),
-        Ok(None) if node.flag("auto_status") && matches!(output.exit, Exit::Code(_)) => {
-            status::automatic(known)
-        }
+        Ok(None) if node.flag("auto_status") && exited => status::automatic(),
         Ok(None) => known,
-        Err(problem) => {
-            let mut outcome = Outcome::fail(problem);
-            outcome.context_updates = known.context_updates;
-            outcome
-        }
-    })
+        Err(problem) => Outcome::fail(problem),
+    }))
 }
 
 /// The variables that the node and the graph let the command see.
@@ -124,7 +121,7 @@ fn allowed(stage: &StageContext) -> impl Iterator<Item = &str> {
 }
 
 /// What the engine knows of a command that ran, whatever the stage says itself.
-fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Outcome {
+fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
     let last = output.last_line().unwrap_or_default();
     let told = last_line(&output.stderr).unwrap_or(last);
     let failed = |what: String| match told {
@@ -151,10 +148,10 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Outcome {
         let captured = [output.stdout.as_str(), output.stderr.as_str()].map(str::as_bytes);
         outcome.output_digest = Some(digest(code, captured));
     }
-    outcome
-        .set("tool.output", output.stdout.as_str())
-        .set("tool.exit_code", code.map_or(Value::Null, Value::from))
-        .set("tool.last_line", last)
+    Finished::from(outcome)
+        .record("tool.output", output.stdout.as_str())
+        .record("tool.exit_code", code.map_or(Value::Null, Value::from))
+        .record("tool.last_line", last)
 }
 
 /// A digest of an exit code and of what was captured of both streams (rule R10).

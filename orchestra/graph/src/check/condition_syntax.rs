@@ -20,6 +20,9 @@ pub(crate) static CHECK: Check = Check {
 /// The conditions that a manager loop asks in each cycle (Attractor 4.11).
 const OF_MANAGERS: &[Known] = &[Known::StopCondition, Known::GuardIntervene, Known::GuardEscalate];
 
+/// The key that a goal gate cannot ask for: the label that a stage preferred is not kept until the run ends.
+const LABEL: &str = "preferred_label";
+
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
     for (at, edge) in input.edges_with(&[Known::Condition, Known::ConditionType]) {
@@ -62,6 +65,35 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
                 }
             }
         }
+    }
+    for (at, node) in input.nodes_with(&[Known::GoalGate]) {
+        let Some((attribute, text)) = node
+            .attributes
+            .get(Known::GoalGate)
+            .zip(node.attributes.text(Known::GoalGate))
+        else {
+            continue;
+        };
+        let fault = match parse_condition(text) {
+            Ok(condition) if !input.is_exit(at) && condition.keys().contains(&LABEL) => label_of_gate(text),
+            Ok(_) => continue,
+            Err(fault) => fault,
+        };
+        if once.first(attribute) {
+            faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+        }
+    }
+}
+
+fn label_of_gate(text: &str) -> ConditionFault {
+    let start = text.find(LABEL).unwrap_or_default();
+    ConditionFault {
+        message: format!("a goal gate cannot read `{LABEL}`"),
+        range: start..start + LABEL.len(),
+        help: "gates are checked when the run is about to end, and only outcomes are kept until then; read \
+               `outcome`, or a key of the context"
+            .to_owned(),
+        replacement: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `unknown_attribute`: an attribute that looks like a known one, or like another tool's (rule L7).
 
-use crate::attribute::{ATTRIBUTES, FOREIGN, Known, Scope, is_drawing_attribute};
+use crate::attribute::{ATTRIBUTES, FOREIGN, FOREIGN_CHILD, Known, Scope, is_drawing_attribute};
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::text::Span;
 
@@ -21,6 +21,10 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
     if is_drawing_attribute(name) {
         return None;
     }
+    if name == FOREIGN_CHILD {
+        // On a node its kind decides, which is known only when the whole node is.
+        return (scope == Scope::Graph).then(|| Suggestion::Foreign(Known::ChildDotfile.name()));
+    }
     if let Some(known) = Known::find(name) {
         return Some(Suggestion::Misplaced(known));
     }
@@ -36,6 +40,16 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
         .filter(|spec| spec.scopes.contains(scope))
         .map(|spec| spec.name);
     did_you_mean(name, names).map(Suggestion::Spelling)
+}
+
+/// Reports the file of a child pipeline on a node that runs none.
+pub(crate) fn child_elsewhere(span: Span) -> Diagnostic {
+    let [manager, child] = [Known::ChildDotfile, Known::SubpipelineFile].map(Known::name);
+    Diagnostic::warning(CODE, format!("unknown node attribute `{FOREIGN_CHILD}`"), span)
+        .note("this node runs no pipeline of its own, so nothing reads it")
+        .help(format!(
+            "a manager loop (`shape=house`) reads `{manager}`, a sub-pipeline node (`shape=folder`) `{child}`"
+        ))
 }
 
 pub(crate) fn fault(name: &str, span: Span, scope: Scope, suggestion: &Suggestion) -> Diagnostic {

@@ -235,3 +235,57 @@ pub const PLAIN_KEYS: &[&str] = &[
     "last_response",
     "current_node",
 ];
+
+/// A key of other tools, and what it is called here.
+pub(crate) struct ForeignKey {
+    /// The name in other tools, without `context.`.
+    name: &'static str,
+    /// The key here.
+    key: &'static str,
+    /// The key here where the whole value is compared.
+    equal: &'static str,
+    /// What the key here holds.
+    pub(crate) help: &'static str,
+}
+
+const FOREIGN_KEYS: &[ForeignKey] = &[
+    ForeignKey {
+        name: "tool_stdout",
+        key: "tool.output",
+        equal: "tool.last_line",
+        help: "the output of a tool is `tool.output`, its last line without blanks around it `tool.last_line`",
+    },
+    ForeignKey {
+        name: "tool_exit_code",
+        key: "tool.exit_code",
+        equal: "tool.exit_code",
+        help: "the exit code of a tool is `tool.exit_code`",
+    },
+    ForeignKey {
+        name: "exit_code",
+        key: "tool.exit_code",
+        equal: "tool.exit_code",
+        help: "the exit code of a tool is `tool.exit_code`",
+    },
+    ForeignKey {
+        name: "status",
+        key: "outcome",
+        equal: "outcome",
+        help: "how the stage ended is `outcome`",
+    },
+];
+
+impl ForeignKey {
+    /// The key here, as this comparison needs it.
+    pub(crate) fn meant(&self, comparison: Option<Comparison>) -> &'static str {
+        match comparison {
+            Some(Comparison::Equal | Comparison::NotEqual) => self.equal,
+            _ => self.key,
+        }
+    }
+}
+
+/// What a key of other tools is called here.
+pub(crate) fn foreign_key(name: &str) -> Option<&'static ForeignKey> {
+    FOREIGN_KEYS.iter().find(|foreign| foreign.name == name)
+}

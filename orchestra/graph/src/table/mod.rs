@@ -197,6 +197,8 @@ pub struct NodeRow {
     pub max_visits: Option<u32>,
     /// Whether it must have succeeded before the run may end (rule R7).
     pub goal_gate: bool,
+    /// What must hold before the run may end, an index of [`Pipeline::conditions`], where the goal gate says it itself.
+    pub goal_condition: Option<u32>,
     /// Whether exhausted retries count as a partial success (rule Y5).
     pub allow_partial: bool,
     /// How often it is tried.
@@ -407,6 +409,7 @@ static NO_NODE: NodeRow = NodeRow {
     fallback_retry_target: None,
     max_visits: None,
     goal_gate: false,
+    goal_condition: None,
     allow_partial: false,
     retry: Retry::ONCE,
     fan_out: None,

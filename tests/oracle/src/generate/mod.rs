@@ -164,7 +164,9 @@ fn ends(random: &mut Random) -> [Node; 2] {
             attributes: Attributes::from_iter(shape),
         }
     };
-    [node(start, start_shape), node(exit, exit_shape)]
+    let (start, mut exit) = (node(start, start_shape), node(exit, exit_shape));
+    chance(random, 4, &mut exit.attributes, "goal_gate", condition);
+    [start, exit]
 }
 
 /// Sets the attribute in that many of a hundred cases.

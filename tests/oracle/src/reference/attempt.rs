@@ -283,9 +283,6 @@ impl Rules<'_> {
                 count: streak,
             }));
         }
-        if said.category == Category::Pipeline {
-            return Err(Stop::Abort(End::StageFailed { node, reason }));
-        }
         Ok(())
     }
 }
