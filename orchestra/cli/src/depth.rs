@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition};
+use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition, WithheldOption};
 use orchestra_graph::Rule;
 use orchestra_sessions::{
     NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
@@ -11,6 +11,7 @@ use orchestra_sessions::{
 use serde::Serialize;
 
 use crate::commands::status::{failed_at, paint, stands, took, used};
+use crate::console::indented;
 use crate::error::CliError;
 use crate::finish::Stopped;
 use crate::layout::{Cell, between, clock, cost, long, moment, now, table, thousands, tokens};
@@ -90,6 +91,8 @@ struct Asked {
     branch: Option<String>,
     text: String,
     options: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<WithheldOption>,
     asked: String,
     deadline: Option<String>,
     default: Option<String>,
@@ -110,6 +113,7 @@ impl Asked {
             branch: open.branch.clone(),
             text: question.text.clone(),
             options: question.options.iter().map(ToString::to_string).collect(),
+            withheld: question.withheld.clone(),
             asked: open.asked.to_string(),
             deadline: open.deadline().map(|deadline| deadline.to_string()),
             default: default.map(ToString::to_string),
@@ -348,9 +352,18 @@ impl Depth {
         }
         for asked in &self.questions {
             let name = named(asked.branch.as_deref(), &asked.node);
-            lines.push(format!("{name} waits for an answer: {}", one_line(&asked.text)));
+            // What a person is asked about is shown whole.
+            let text = indented(&asked.text);
+            let text = text.lines().map(str::trim_end);
+            lines.extend(text.enumerate().map(|(at, line)| match at {
+                0 => format!("{name} waits for an answer: {line}"),
+                _ => line.to_owned(),
+            }));
             if !asked.options.is_empty() {
                 lines.push(format!("    {}", asked.options.join("  ")));
+            }
+            for withheld in &asked.withheld {
+                lines.push(format!("    withheld: {}", one_line(&withheld.to_string())));
             }
             if let Some(until) = &asked.until {
                 let then = asked

@@ -95,7 +95,7 @@ pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Context, FailureCategory,
     JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply, RunFailure,
-    SharedPipeline, Snapshot, Status, Usage,
+    SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption,
 };
 pub use output::{StageText, TextStream};
 pub use redact::{RedactedStream, Redactor};

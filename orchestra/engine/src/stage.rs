@@ -387,11 +387,31 @@ impl StageContext {
         self.run.token(&self.id)
     }
 
-    /// What a manager loop has told this stage since this was asked last, oldest first (Attractor 4.11). Each
-    /// instruction also stands in the [folder of the stage](StageContext::stage_dir) as `steer-001.md`, `steer-002.md`
-    /// and so on.
+    /// Takes the instructions of a manager loop that supervises this run, oldest first (Attractor 4.11, rule F7): those
+    /// that were given while this stage runs, and those that no earlier stage read. An instruction that was repeated
+    /// meanwhile is returned once.
+    ///
+    /// Each instruction also stands in the [folder of the stage](StageContext::stage_dir) that ran when it was given, as
+    /// `steer-001.md`. This call renames that file to `steer-001.read.md` and emits a
+    /// [`SteeringRead`](EventKind::SteeringRead) event.
     pub fn instructions(&self) -> Vec<String> {
-        self.active.as_ref().map_or_else(Vec::new, |stage| stage.heard())
+        let mut texts: Vec<String> = Vec::new();
+        for instruction in self.run.take_instructions(&self.id) {
+            let file = instruction.mark_read();
+            if self.run.sink.wanted() {
+                self.run.emit(EventKind::SteeringRead {
+                    node: self.run.name(self.id.node),
+                    branch: self.branch(),
+                    cycle: instruction.cycle,
+                    instruction: self.run.redacted(&instruction.text).into_owned(),
+                    file: file.map(|file| file.to_string_lossy().into_owned()),
+                });
+            }
+            if !texts.contains(&instruction.text) {
+                texts.push(instruction.text);
+            }
+        }
+        texts
     }
 
     /// Tells those who follow the run, by an event.

@@ -225,6 +225,11 @@ fn line(kind: &EventKind) -> Option<String> {
         EventKind::PipelineRestarted { from, to, restart } => {
             format!("{from} -> {to} restarts the run, for the {} time", nth(*restart))
         }
+        EventKind::SteeringRead {
+            node, instruction, ..
+        } => {
+            format!("{node} reads its manager's instruction: {instruction}")
+        }
         EventKind::StageLog { node, message } => format!("{node} says: {message}"),
         EventKind::StageWarning {
             node,

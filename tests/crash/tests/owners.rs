@@ -207,8 +207,12 @@ fn frozen_at_every_step(name: &str) {
         };
         let mut frozen = runner.command(&job).spawn().unwrap();
         if !has_stopped(&frozen) {
-            frozen.wait().unwrap();
-            return Ok(false);
+            let exit = Exit::of(&frozen.wait_with_output().unwrap());
+            // How many changes there are depends on what shares a sync, so each run is held to its own number.
+            return match &exit {
+                Exit::Said { code: 0, report } if report["changes"].as_u64() < Some(at) => Ok(false),
+                other => Err(format!("it did not freeze: {other:?}")),
+            };
         }
         let is_one = RunFolder::is_one(job.folder());
         let mut before = BTreeMap::new();
@@ -245,7 +249,8 @@ fn frozen_at_every_step(name: &str) {
         }
         match &exit {
             Exit::Said { code: 7, report } if report["error"]["code"] == "store_ownership_lost" => {}
-            Exit::Said { code: 0, .. } if at + 4 > changes => {}
+            // It froze in the last three changes, which replace the checkpoint of a run that is over.
+            Exit::Said { code: 0, report } if Some(at + 4) > report["changes"].as_u64() => {}
             other => return Err(format!("{other:?}")),
         }
         match remains(&job.folder(), in_order)? == expected[0] {
@@ -255,8 +260,7 @@ fn frozen_at_every_step(name: &str) {
     });
     let calls = calls.into_inner();
     println!("{name}: frozen at {frozen} of {changes} changes; {calls} calls were made for files of stages");
-    assert!(calls < changes / 10, "{calls} calls were made");
-    assert!(frozen >= changes - 2, "only {frozen}");
+    assert!(calls < frozen / 10, "{calls} calls were made");
 }
 
 #[test]

@@ -354,6 +354,7 @@ fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
             Step::Asked {
                 name: id.name(pipeline),
                 choices: offered.collect(),
+                withheld: question.withheld.iter().map(ToString::to_string).collect(),
                 default: question.default.clone(),
                 timeout: question.timeout.as_ref().map(millis),
             }
@@ -445,6 +446,7 @@ fn ending(failure: Option<&RunFailure>) -> End {
             outcome,
             reason,
             limit,
+            ..
         } => End::GoalGate {
             node,
             outcome,

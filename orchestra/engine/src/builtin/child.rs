@@ -345,9 +345,9 @@ pub(crate) fn refuse(
     }
     let id = stage.id();
     let there = child_of(settings, pipeline, registry, stage).is_some();
-    let (code, message) = if !there && settings.script.is_none() {
+    let (code, message) = if !there && settings.executes_stages() {
         ("missing_child", missing(settings, pipeline, stage))
-    } else if stage.kind() == kind::MANAGER_LOOP && settings.script.is_none() && !autostarts(pipeline, stage)
+    } else if stage.kind() == kind::MANAGER_LOOP && settings.executes_stages() && !autostarts(pipeline, stage)
     {
         (
             "not_provided",

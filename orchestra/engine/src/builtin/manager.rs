@@ -23,7 +23,7 @@ use crate::run::Watched;
 use crate::sink::EventStream;
 use crate::stage::StageContext;
 use crate::stage_end::{Finished, StageEnd, Suspension};
-use crate::steering::ActiveStage;
+use crate::steering::{ActiveStage, Instruction, marked};
 use crate::store::RunFolder;
 
 pub(crate) struct ManagerLoop;
@@ -219,7 +219,7 @@ impl Supervised {
         self.suspension = child::suspension(ended);
     }
 
-    /// Tells stages of the child something: by a file in their folders, and by their contexts.
+    /// Gives stages of the child an instruction, and keeps it as a file in their folders.
     fn steer(&mut self, stage: &StageContext, stages: &[String], message: &str, cycle: u32, reason: &str) {
         let names: BTreeSet<&str> = stages.iter().map(String::as_str).collect();
         for active in self.active() {
@@ -228,14 +228,19 @@ impl Supervised {
                 continue;
             }
             self.steerings += 1;
-            let told = match self.write(&active, message, cycle, reason) {
+            let written = self.write(&active, message, cycle, reason);
+            stage.log(match &written {
                 Ok(file) => format!("steers `{name}` in cycle {cycle}, {reason}: {}", file.display()),
                 Err(error) => {
-                    format!("steers `{name}` in cycle {cycle}, {reason}; no file tells it: {error}")
+                    format!("steers `{name}` in cycle {cycle}, {reason}; it is in no file: {error}")
                 }
-            };
-            active.tell(message);
-            stage.log(told);
+            });
+            self.child.run.instruct(Instruction {
+                stage: active.id.clone(),
+                cycle,
+                text: message.to_owned(),
+                file: written.ok(),
+            });
         }
     }
 
@@ -266,6 +271,10 @@ impl Supervised {
         text.push_str(&format!("\n{}\n", message.trim_end()));
         loop {
             let path = folder.join(format!("steer-{:03}.md", self.steerings));
+            if marked(&path).symlink_metadata().is_ok() && self.steerings < u32::MAX {
+                self.steerings += 1;
+                continue;
+            }
             // Never over what stands there: it may be a link that a tool planted.
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| path),

@@ -119,6 +119,7 @@ pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     if !written.status.is_success() {
         written.failure_reason = written.failure_reason.or(known.failure_reason);
         written.failure_code = written.failure_code.or(known.failure_code);
+        written.output_digest = known.output_digest;
     }
     written
 }

@@ -11,7 +11,8 @@ use super::NodeName;
 use super::fields::{millis, pairs, rule_word};
 
 /// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog`,
-/// `StageWarning`, `StageCancelled`, `ToolCallCompleted`, `GoalGateUnsatisfied`, `PipelineRestarted`, `PipelineResumed`, `PipelinePaused`
+/// `StageWarning`, `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
+/// `PipelineResumed`, `PipelinePaused`
 /// and `PipelineCancelled` are added.
 ///
 /// ```
@@ -322,6 +323,21 @@ pub enum EventKind {
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
+    /// A stage read an instruction of the manager loop that supervises the run (rule F7).
+    SteeringRead {
+        /// The stage that read it.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The cycle of the manager loop that gave it.
+        cycle: u32,
+        /// Its text.
+        instruction: String,
+        /// The file that holds it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+    },
     /// A stage says something.
     StageLog {
         /// The stage.
@@ -493,6 +509,7 @@ names! {
     GoalGateUnsatisfied
     PipelineRestarted
     ToolCallCompleted
+    SteeringRead
     StageLog
     StageWarning
     EdgeSelected

@@ -98,6 +98,7 @@ impl Any {
                 node,
                 outcome: self.text(),
                 reason,
+                condition: self.maybe(Any::text),
                 limit: self.maybe(Any::short),
             },
             2 => RunFailure::FailureBreaker {
@@ -280,6 +281,13 @@ impl Any {
                 tool: self.text(),
                 error: self.maybe(Any::text),
                 duration,
+            },
+            "SteeringRead" => EventKind::SteeringRead {
+                node,
+                branch,
+                cycle: visit,
+                instruction: self.text(),
+                file: self.maybe(Any::text),
             },
             "StageLog" => EventKind::StageLog {
                 node,
