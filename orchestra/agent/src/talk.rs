@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, CodergenBackend as _, CodergenReply, Context, FailureCategory, Fidelity,
-    InterviewError, Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StoreError,
-    Surroundings, Usage,
+    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, Context, FailureCategory,
+    Fidelity, Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StoreError, Surroundings,
+    Usage,
 };
 use orchestra_graph::kind;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::agents::Agents;
 use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
-use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events};
+use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events, steering};
 use crate::fidelity::preamble;
 use crate::files::files;
 use crate::model::{Message, ModelReply, ModelRequest, ReasoningEffort, TokenUsage};
@@ -25,16 +25,14 @@ use crate::tokens::{count_tokens, input_token_bound};
 use crate::tools::ToolRunner;
 use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 
-/// How many characters of the last words the context keeps (Attractor 4.5).
-const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
 
-/// How often a call of a conversation that is under way is made where it fails for the moment.
-const TRIES: u32 = 5;
-/// How long is waited before the second try; then twice as long each time.
+/// How often a model call is made at most that fails for a reason that may pass (rule F9).
+const MAX_TRIES: u32 = 5;
+/// The delay before the second try; it doubles with each further one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// A longer time is not waited, whatever a server asks for (rule Y4).
+/// The longest delay, whatever a server asks for (rule Y4).
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// What every model is told that works alone with tools.
@@ -72,6 +70,7 @@ impl Talk<'_> {
             reports,
             reminds: reports && reportable.matters(stage.node()),
             words: reportable.words().to_vec(),
+            successors: reportable.successors().to_vec(),
             keys: reportable.keys().to_vec(),
             compact_at: Some(COMPACT_AT),
         });
@@ -91,13 +90,16 @@ impl Talk<'_> {
             }
             false => noted.into_iter().for_each(|happened| conversation.on(happened)),
         }
-        let mut spoken = false;
         loop {
             match conversation.next() {
                 Next::AskModel => {
-                    spoken = self.agents.streams();
+                    let instructions = stage.instructions();
+                    if !instructions.is_empty() {
+                        self.note(&mut conversation, Happened::Steered { instructions }, false)
+                            .await?;
+                    }
                     let request = self.request(&conversation, &tools, reports.then_some(&reportable));
-                    let (reply, reserved) = self.ask_again(&request, conversation.turns()).await?;
+                    let (reply, reserved) = self.call_model(&request).await?;
                     self.note(&mut conversation, Happened::Replied { reply }, false)
                         .await?;
                     drop(reserved);
@@ -111,7 +113,7 @@ impl Talk<'_> {
                         .await?;
                 }
                 Next::AskPerson => {
-                    let text = self.ask_person(&conversation, spoken).await?;
+                    let text = self.ask_person(&conversation).await?;
                     self.note(&mut conversation, Happened::Said { text }, true)
                         .await?;
                 }
@@ -202,7 +204,7 @@ impl Talk<'_> {
             Fidelity::Full if before.is_empty() => Fidelity::Truncate,
             fidelity => fidelity,
         };
-        let (system, message) = self.opening(fidelity, around, reports)?;
+        let (system, message) = self.opening(fidelity, around, reports, &[])?;
         let mut messages = before;
         messages.push(Message::user(message));
         Ok(Happened::Began { system, messages })
@@ -214,6 +216,7 @@ impl Talk<'_> {
         fidelity: Fidelity,
         around: &Surroundings,
         reports: bool,
+        instructions: &[String],
     ) -> Result<(String, String), BackendError> {
         let stage = &self.stage;
         let task = self.task(reports)?;
@@ -224,10 +227,13 @@ impl Talk<'_> {
             .into_iter()
             .filter(|part| !part.is_empty())
             .collect();
-        let message = match before.is_empty() {
+        let mut message = match before.is_empty() {
             true => task,
             false => format!("{}\n\n# Your task\n\n{task}", before.join("\n\n")),
         };
+        if !instructions.is_empty() {
+            message = format!("{message}\n\n{}", steering(instructions));
+        }
         let mut system = self.resolved.system.trim().to_owned();
         if reports {
             if !system.is_empty() {
@@ -256,7 +262,8 @@ impl Talk<'_> {
             Fidelity::Full => Fidelity::SummaryHigh,
             fidelity => fidelity,
         };
-        let (system, prompt) = self.opening(fidelity, &around, false)?;
+        // Instructions that come while the program runs wait for the next model stage.
+        let (system, prompt) = self.opening(fidelity, &around, false, &stage.instructions())?;
         let resolved = self.resolved;
         let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
         let mut call = CliCall::new(stage, prompt);
@@ -339,23 +346,22 @@ impl Talk<'_> {
         request
     }
 
-    /// Asks the model; where something is lost by a stage that begins anew, faults that may pass are waited for here.
-    async fn ask_again(
-        &self,
-        request: &ModelRequest,
-        turns: u32,
-    ) -> Result<(ModelReply, Reservation), BackendError> {
+    /// Calls the model, and calls it again after a failure that may pass (rule F9). The stage's time-out and its budget
+    /// bound all tries together.
+    async fn call_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let mut delay = FIRST_DELAY;
-        let mut tries = if turns > 0 { TRIES } else { 1 };
+        let mut tries = 1;
         loop {
-            tries -= 1;
             match self.ask_model(request).await {
-                Err(error) if tries > 0 && error.category == FailureCategory::Retryable => {
+                Err(error) if tries < MAX_TRIES && error.category == FailureCategory::Retryable => {
                     let wait = error.retry_after.unwrap_or(delay).min(LONGEST_DELAY);
-                    self.stage
-                        .log(format!("{error}; asking again in {} s", wait.as_secs_f64()));
+                    self.stage.log(format!(
+                        "{error}; asking again in {} s ({tries} of {MAX_TRIES} tries failed)",
+                        wait.as_secs_f64()
+                    ));
                     tokio::time::sleep(wait).await;
                     delay *= 2;
+                    tries += 1;
                 }
                 answered => return answered,
             }
@@ -429,17 +435,15 @@ impl Talk<'_> {
     }
 
     /// Lets the person speak.
-    async fn ask_person(&self, conversation: &Conversation, spoken: bool) -> Result<String, BackendError> {
+    async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
-        let question = if spoken { question.spoken() } else { question };
-        let Answer { reply, .. } = self.stage.ask(question).await?;
+        // Silence approves nothing: somebody else may answer when the run is resumed.
+        let Answer { reply, .. } = self.stage.require_answer(question).await?;
         match reply {
             Reply::Chosen(said) => Ok(said.join("\n")),
-            // Silence approves nothing: somebody else may answer when the run goes on.
-            Reply::Skipped => Err(InterviewError::unavailable("the conversation waits for an answer").into()),
             _ => {
                 let mut error = BackendError::retryable("nobody answered in time");
                 error.code = Some("timeout".to_owned());
@@ -452,6 +456,7 @@ impl Talk<'_> {
     fn reply(&self, end: End) -> Result<CodergenReply, BackendError> {
         let End { text, how } = end;
         let failed = |reason: String, code: &str| Err(BackendError::terminal(reason).code(code));
+        let mut verdict = None;
         let (outcome, text) = match how {
             Ended::Answered | Ended::Done => return Ok(text.into()),
             Ended::Reported(report) => {
@@ -461,21 +466,19 @@ impl Talk<'_> {
                 (outcome, text)
             }
             Ended::Approved => {
-                let outcome = Outcome::success()
-                    .prefer("Approve")
-                    .set("human.chat.verdict", "approved");
-                (outcome.notes("A person approved."), text)
+                verdict = Some(ChatVerdict::Approved);
+                (
+                    Outcome::success().prefer("Approve").notes("A person approved."),
+                    text,
+                )
             }
             Ended::Rejected { reason } => {
                 let told = match reason.is_empty() {
                     true => "a person rejected it".to_owned(),
                     false => format!("a person rejected it: {reason}"),
                 };
-                let mut outcome = Outcome::fail(told)
-                    .prefer("Reject")
-                    .set("human.chat.verdict", "rejected");
-                outcome.failure_category = FailureCategory::Terminal;
-                (outcome.set("human.chat.reason", reason), text)
+                verdict = Some(ChatVerdict::Rejected { reason });
+                (Outcome::fail_terminal(told).prefer("Reject"), text)
             }
             Ended::TurnsUsedUp { turns } => {
                 let told =
@@ -506,14 +509,11 @@ impl Talk<'_> {
             }
             Ended::Refused => return failed("the model declined to answer".to_owned(), "model_refused"),
         };
-        self.stage.keep_response(&text).map_err(unwritable)?;
-        let last: String = text.chars().take(LAST_RESPONSE).collect();
-        let mut outcome = outcome;
-        outcome
-            .context_updates
-            .entry("last_response".to_owned())
-            .or_insert_with(|| Value::String(last));
-        Ok(outcome.into())
+        let reply = CodergenReply::from(outcome).with_response(text);
+        Ok(match verdict {
+            Some(verdict) => reply.with_verdict(verdict),
+            None => reply,
+        })
     }
 }
 

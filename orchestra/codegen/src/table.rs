@@ -275,7 +275,9 @@ fn conditions(code: &mut Code, pipeline: &Pipeline) {
             .push(",")
             .show(start)
             .push(",")
-            .show(start + row.keys.len());
+            .show(start + row.keys.len())
+            .push(",")
+            .show(row.needs_failure);
         rows.push(",c").show(at).push("),");
         code.push("fn c").show(at).push("(x:&Facts<'_>)->bool{");
         match &row.test {

@@ -208,6 +208,7 @@ impl<'a, 'g> Builder<'a, 'g> {
             self.conditions.push(ConditionRow {
                 text: owned(text),
                 keys: expression.keys().into_iter().map(owned).collect(),
+                needs_failure: expression.needs_failure(),
                 test: Test::Tree(Arc::new(expression.clone())),
             });
             self.conditions.len() as u32 - 1

@@ -246,6 +246,8 @@ pub struct ConditionRow {
     pub text: Text,
     /// The keys that it reads.
     pub keys: List<Text>,
+    /// Whether it can hold only after a failure.
+    pub needs_failure: bool,
     /// How it is tested.
     pub test: Test,
 }
@@ -319,7 +321,7 @@ pub enum Routing {
 /// use orchestra_graph::{Source, load};
 /// let text = "digraph { max_node_visits=5; start -> exit }";
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// assert_eq!((pipeline.settings.max_node_visits, pipeline.settings.failure_breaker), (5, 3));
+/// assert_eq!((pipeline.settings.max_node_visits, pipeline.settings.failure_breaker), (5, 0));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -344,7 +346,7 @@ impl Settings {
     pub const DEFAULT: Settings = Settings {
         routing: Routing::FiveStep,
         max_node_visits: 1_000,
-        failure_breaker: 3,
+        failure_breaker: 0,
         max_goal_gate_reroutes: 50,
         max_restarts: 20,
         retry_target: None,

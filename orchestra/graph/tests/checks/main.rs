@@ -107,8 +107,15 @@ fn gaps_in_conditions_are_named() {
         "start -> a; a -> exit [condition=\"context.x=1\"]; a -> b [condition=\"context.x=2\"]; b -> exit",
         &gap,
     );
+    // A partial success is taken as a success where nothing else takes it (rule R12).
+    clean("start -> a; a [label=A, allow_partial=true]; a -> exit [condition=\"outcome=success\"]");
     raises(
-        "start -> a; a [label=A, allow_partial=true]; a -> exit [condition=\"outcome=success\"]",
+        "start -> a; a -> exit [condition=\"outcome=success && context.x=1\"]; a -> exit [condition=\"outcome=success && context.x!=1 && context.y\"]",
+        &gap,
+    );
+    clean("start -> a; a -> b [condition=\"visits.a<3\"]; a -> exit [condition=\"visits.a>=3\"]; b -> a");
+    raises(
+        "start -> a; a -> b [condition=\"visits.a<3\"]; a -> exit [condition=\"visits.a>3\"]; b -> a",
         &gap,
     );
     raises(
@@ -424,15 +431,21 @@ fn failures_that_would_end_as_successes_are_noted() {
 }
 
 #[test]
-fn choices_of_a_gate_need_keys_of_their_own() {
+fn choices_of_a_gate_need_written_keys_and_labels_of_their_own() {
     let twice = ["duplicate_choice_key"];
     raises(
         "start -> h; h -> exit [label=\"[Y] Yes\"]; h -> f [label=\"y) Perhaps\"]",
         &twice,
     );
+    clean("start -> h; h -> exit [label=Approve]; h -> f [label=Abort]");
+    clean("s1 [label=S]; s2 [label=S]; start -> h; h -> s1; h -> s2; s1 -> exit; s2 -> exit");
     raises(
-        "start -> h; h -> exit [label=Approve]; h -> f [label=Abort]",
+        "start -> h; h -> exit [label=Approve]; h -> f [label=\"[X] approve\"]",
         &twice,
+    );
+    raises(
+        "start -> h; h -> exit [label=Ok]; h -> exit [label=ok]",
+        &["shadowed_edge"],
     );
     clean("start -> h; h -> exit; h -> f");
     clean("start -> h; h -> exit [label=Approve]; h -> f [label=\"anything else\", freeform=true]");
@@ -441,7 +454,11 @@ fn choices_of_a_gate_need_keys_of_their_own() {
         "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=Ok, condition=\"context.x!=1\"]; a -> exit",
     );
     clean("start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=ok]; a -> exit");
-    // An edge that its condition decides is none of the answers.
+    // Choices are no rivals of each other, whatever their conditions.
+    clean(
+        "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=No, condition=\"context.x=1\"]; h -> f [label=Stop]; a -> exit",
+    );
+    // An edge for a gate that failed is none of the answers.
     let default = "h [shape=hexagon, label=H, human.default_choice=f]; start -> h; h -> exit [label=Yes];";
     raises(
         &format!("{default} h -> f [condition=\"outcome=fail\"]"),

@@ -131,6 +131,8 @@ struct Line {
     /// The visits since the branch began.
     own_visits: BTreeMap<String, u32>,
     outcomes: BTreeMap<String, Recorded>,
+    /// How stages had ended on the lines around a branch when it began.
+    around: BTreeMap<String, String>,
     path: Vec<String>,
     last: Last,
     /// What its stages set, one over the other.
@@ -272,6 +274,7 @@ impl Line {
             visits: BTreeMap::new(),
             own_visits: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            around: BTreeMap::new(),
             path: Vec::new(),
             // What began the line went well.
             last: Last {
@@ -298,6 +301,17 @@ impl Line {
         for step in std::mem::take(&mut self.cancelled) {
             self.say(step);
         }
+    }
+
+    /// The latest outcome word of each stage, on this line, else on those around it.
+    fn latest_words(&self) -> BTreeMap<String, String> {
+        let own = self
+            .outcomes
+            .iter()
+            .map(|(node, recorded)| (node.clone(), recorded.word.clone()));
+        let mut words = self.around.clone();
+        words.extend(own);
+        words
     }
 
     fn set(&mut self, key: &str, value: impl Into<Value>) {
