@@ -80,6 +80,14 @@ pub enum StartError {
     /// The run has ended, so there is nothing to go on with.
     #[error(transparent)]
     Over(Box<Over>),
+    /// Nothing is left to be done at the checkpoint from which a run is to be replayed: there the other run had ended.
+    #[error("run `{run}` had ended at the checkpoint `{checkpoint}`, so there is nothing to replay from it")]
+    NothingToReplay {
+        /// The other run.
+        run: String,
+        /// The checkpoint.
+        checkpoint: String,
+    },
     /// The run was simulated and is now to be run, or the reverse.
     #[error(
         "run `{run}` was {}; give the engine {}",
@@ -110,6 +118,7 @@ impl StartError {
             StartError::Changed(_) => "pipeline_changed",
             StartError::Moved { .. } => "position_gone",
             StartError::Over(_) => "run_over",
+            StartError::NothingToReplay { .. } => "nothing_to_replay",
             StartError::Simulated { .. } => "simulated",
             StartError::Workspace(error) => error.code(),
             StartError::NoRuntime => "no_runtime",

@@ -93,6 +93,11 @@ impl ReplayBuilder {
         } = self;
         let settings = resume.settings.clone();
         let from = resume.folder.clone();
+        let (source, name, transforms) = (from.clone(), checkpoint, resume.transforms.clone());
+        let fork = tokio::task::spawn_blocking(move || fork(&RunFolder::open(&source)?, &name, &transforms));
+        let fork = fork.await;
+        let mut fork =
+            fork.unwrap_or_else(|error| Err(StoreError::io("read", &from, std::io::Error::other(error))))?;
         let now = settings.clock.now();
         let id = match run_id {
             Some(id) => RunId::new(id)?,
@@ -103,18 +108,15 @@ impl ReplayBuilder {
             runs.map_or_else(PathBuf::new, Path::to_owned).join(&*id)
         };
         let to = run_dir.unwrap_or_else(beside);
-        let (source, target, transforms) = (from.clone(), to.clone(), resume.transforms.clone());
+        // Whatever may be refused is refused before there is a folder that others could take for a run (rule D10).
+        resume.rehearse(&fork, &id).await?;
+        fork.manifest.run = id.to_string();
+        fork.manifest.started = now;
+        let target = to.clone();
         let forked = tokio::task::spawn_blocking(move || {
-            let view = RunFolder::open(&source)?;
-            let Fork {
-                mut manifest,
-                records,
-            } = fork(&view, &checkpoint, &transforms)?;
-            manifest.run = id.to_string();
-            manifest.started = now;
             let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
-            store.manifest(&manifest)?;
-            for record in &records {
+            store.manifest(&fork.manifest)?;
+            for record in &fork.records {
                 store.append(record)?;
             }
             store.close()
@@ -146,9 +148,10 @@ impl fmt::Debug for ReplayBuilder {
 }
 
 /// The beginning of another run, up to a checkpoint.
-struct Fork {
-    manifest: Manifest,
-    records: Vec<Vec<u8>>,
+pub(crate) struct Fork {
+    pub(crate) manifest: Manifest,
+    pub(crate) records: Vec<Vec<u8>>,
+    pub(crate) from: ReplayedFrom,
 }
 
 fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -> Result<Fork, StoreError> {
@@ -182,12 +185,17 @@ fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -
             break;
         }
     }
-    manifest.replayed_from = Some(ReplayedFrom {
+    let from = ReplayedFrom {
         run: manifest.run.clone(),
         checkpoint: checkpoint_name(number),
-    });
+    };
+    manifest.replayed_from = Some(from.clone());
     let records = kept.to_vec();
-    Ok(Fork { manifest, records })
+    Ok(Fork {
+        manifest,
+        records,
+        from,
+    })
 }
 
 /// The number of the record that says how an attempt such as `build#2/1` ended: a name of a checkpoint that is known
