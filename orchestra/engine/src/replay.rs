@@ -109,7 +109,10 @@ impl ReplayBuilder {
         };
         let to = run_dir.unwrap_or_else(beside);
         // Whatever may be refused is refused before there is a folder that others could take for a run (rule D10).
-        resume.rehearse(&fork, &id).await?;
+        resume.files = resume.rehearse(&fork, &id).await?;
+        if let Some(opened) = &resume.files {
+            fork.manifest.workspace = Some(opened.kept.clone());
+        }
         fork.manifest.run = id.to_string();
         fork.manifest.started = now;
         let target = to.clone();

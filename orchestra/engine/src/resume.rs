@@ -26,6 +26,7 @@ use crate::resolve::resolve;
 use crate::run::{Origin, Run};
 use crate::store::{Manifest, Opened, PinnedPipeline, ReplayedFrom, RunStore, StoreError, TemporaryFolder};
 use crate::take_up::{Known, TakenUp};
+use crate::workspace::OpenedWorkspace;
 
 /// A run that is about to go on from where it is; await it.
 ///
@@ -67,6 +68,8 @@ pub struct ResumeBuilder {
     pub(crate) may_be_over: bool,
     /// The run whose stages' files are wanted, where it is another one.
     pub(crate) copied_from: Option<PathBuf>,
+    /// The files to work on, where they were opened before.
+    pub(crate) files: Option<OpenedWorkspace>,
 }
 
 impl ResumeBuilder {
@@ -87,6 +90,7 @@ impl ResumeBuilder {
             transforms: Vec::new(),
             may_be_over: false,
             copied_from: None,
+            files: None,
         }
     }
 
@@ -121,11 +125,15 @@ impl ResumeBuilder {
         self
     }
 
-    pub(crate) async fn resume(self) -> Result<RunHandle, StartError> {
+    pub(crate) async fn resume(mut self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let handlers = resolve(&self.settings, &self.pipeline, &self.origin)?;
+        let files = self.files.take();
         let driver = self.take_up().await?;
-        driver.open_files().await?;
+        match files {
+            Some(opened) => driver.run.work_on(opened.session),
+            None => driver.open_files().await?,
+        }
         let (run, before) = (driver.run.clone(), driver.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
@@ -146,6 +154,7 @@ impl ResumeBuilder {
             transforms,
             may_be_over,
             copied_from,
+            files: _,
         } = self;
         let opened = settings.open_run(&folder, take_over).await?;
         let task = TakeUp {
@@ -179,8 +188,13 @@ impl ResumeBuilder {
 }
 
 impl ResumeBuilder {
-    /// Checks that a run which begins as another one began can go on from there, and keeps nothing (rule D10).
-    pub(crate) async fn rehearse(&self, fork: &Fork, id: &RunId) -> Result<(), StartError> {
+    /// Checks that a run which begins as another one began can go on from there, and keeps nothing (rule D10). Returns the
+    /// files that its stages are to work on.
+    pub(crate) async fn rehearse(
+        &self,
+        fork: &Fork,
+        id: &RunId,
+    ) -> Result<Option<OpenedWorkspace>, StartError> {
         resolve(&self.settings, &self.pipeline, &self.origin)?;
         check_simulated(&self.settings, &fork.manifest)?;
         let task = TakeUp {
@@ -210,8 +224,7 @@ impl ResumeBuilder {
             let ReplayedFrom { run, checkpoint } = fork.from.clone();
             return Err(StartError::NothingToReplay { run, checkpoint });
         }
-        driver.opened_files(&manifest).await?;
-        Ok(())
+        Ok(driver.opened_files(&manifest).await?)
     }
 }
 
