@@ -146,7 +146,13 @@ pub(crate) struct SavedAt {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SavedOutcome(pub(crate) u32, Status, Option<String>);
+pub(crate) struct SavedOutcome(
+    pub(crate) u32,
+    Status,
+    Option<String>,
+    #[serde(default)] u32,
+    #[serde(default)] pub(crate) Vec<[u32; 4]>,
+);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLast {
@@ -306,7 +312,10 @@ impl SavedLine {
             outcomes: line
                 .outcomes
                 .iter()
-                .map(|(node, outcome)| SavedOutcome(node.0, outcome.status.clone(), outcome.notes.clone()))
+                .map(|(node, outcome)| {
+                    let NodeOutcome { status, notes, .. } = outcome.clone();
+                    SavedOutcome(node.0, status, notes, outcome.visit, outcome.branch.written())
+                })
                 .collect(),
             path: line.path.iter().map(|node| node.0).collect(),
             last: SavedLast {
@@ -390,8 +399,14 @@ impl SavedLine {
             true => Outcomes::All(vec![None; nodes]),
             false => Outcomes::Branch(Vec::new()),
         };
-        for SavedOutcome(at, status, notes) in self.outcomes {
-            outcomes.set(node(at)?, NodeOutcome { status, notes });
+        for SavedOutcome(at, status, notes, visit, steps) in self.outcomes {
+            let outcome = NodeOutcome {
+                status,
+                notes,
+                visit,
+                branch: BranchPath::read(&steps),
+            };
+            outcomes.set(node(at)?, outcome);
         }
         let last = self.last;
         let mut line = Line {

@@ -258,6 +258,12 @@ impl Graph {
 }
 
 impl Line {
+    /// The visit of a node that is under way, as records name it.
+    fn record(&self, at: &str) -> String {
+        let slash = if self.branch.is_empty() { "" } else { "/" };
+        format!("{}{slash}{at}#{}", self.branch, self.visits[at])
+    }
+
     fn new(context: Values, graph: &Graph) -> Line {
         Line {
             branch: String::new(),
@@ -350,6 +356,7 @@ impl Rules<'_> {
                     let recorded = Recorded {
                         word: "success".to_owned(),
                         notes: String::new(),
+                        record: line.record(at),
                     };
                     line.outcomes.insert(at.to_owned(), recorded);
                 }
