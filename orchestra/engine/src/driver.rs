@@ -33,6 +33,7 @@ use crate::run::Run;
 use crate::settle::Settled;
 use crate::stage::StageContext;
 use crate::store::{Commit, Position, StageFile, StoreError};
+use crate::stored_text::latest;
 use crate::surroundings::Surroundings;
 use crate::take_up::TakenUp;
 use crate::tell::Began;
@@ -472,6 +473,10 @@ impl Driver {
             Some(Request::Look { id, done }) => {
                 // The stage may be gone.
                 let _ = done.send(Surroundings::of(&self.machine, &id));
+                true
+            }
+            Some(Request::Latest { id, nodes, done }) => {
+                let _ = done.send(latest(&self.machine, &id, nodes.as_deref()));
                 true
             }
             Some(Request::Note {

@@ -122,7 +122,7 @@ pub(crate) async fn ask(
         }
     };
     if let CodergenAnswer::Text(text) = &answer {
-        keep(stage, StageFile::Response, text)?;
+        stage.keep_response(text)?;
     }
     Ok(answer)
 }
