@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra::{
-    Durability, OpenedWorkspace, Outcome, RunFolder, Snapshot, Workspace, WorkspaceEnd, WorkspaceError,
-    WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
+    Durability, OpenedWorkspace, Outcome, RunFolder, Snapshot, StageEnd, Workspace, WorkspaceEnd,
+    WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
 
 use super::two_repos::Node;
@@ -90,7 +90,7 @@ impl WorkspaceSession for LookingSession {
         &'s self,
         stage: &'s WorkspaceStage,
         outcome: Outcome,
-    ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)> {
+    ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
         self.inner.leave(stage, outcome)
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use orchestra_engine::{
     AttributeError, AttributeNeed, Binding, Bound, Builtin, Compiled, CompiledConfiguration, FieldSpec,
     FieldType, FromStage, HandlerSet, IntoOutcome, KindSpec, Kinds, Needs, NodeNeed, Outcome, Place,
-    Registry, StageContext, Status, WordNeed, Words, blocking, verify,
+    Registry, StageContext, StageEnd, Status, WordNeed, Words, blocking, verify,
 };
 pub use orchestra_graph::condition::Comparison::*;
 pub use orchestra_graph::condition::Facts;
@@ -71,8 +71,8 @@ pub type Node = (&'static str, [u32; 8]);
 
 /// What is unusual about a node: its number, how a run ends there (1: failed, 2: succeeded), flags (1: plain edges are
 /// followed after a failure, 2: goal gate, 4: partial success is allowed), retry target, fallback retry target, most
-/// visits, child.
-pub type NodeMore = (usize, u8, u8, [u32; 4]);
+/// visits, child, condition of the goal gate.
+pub type NodeMore = (usize, u8, u8, [u32; 5]);
 
 /// The attempts of a node: its number, attempts, first delay, factor, longest delay, jitter; delays in milliseconds.
 pub type NodeRetry = (usize, u32, u64, f64, u64, bool);
@@ -100,6 +100,7 @@ pub const fn nodes<const N: usize>(
         fallback_retry_target: None,
         max_visits: None,
         goal_gate: false,
+        goal_condition: None,
         allow_partial: false,
         retry: Retry::ONCE,
         fan_out: None,
@@ -144,7 +145,18 @@ pub const fn nodes<const N: usize>(
     }
     at = 0;
     while at < more.len() {
-        let (number, end, flags, [retry_target, fallback_retry_target, max_visits, child]) = more[at];
+        let (
+            number,
+            end,
+            flags,
+            [
+                retry_target,
+                fallback_retry_target,
+                max_visits,
+                child,
+                goal_condition,
+            ],
+        ) = more[at];
         let row = &mut rows[number];
         row.end = match end {
             1 => End::Fail,
@@ -158,6 +170,7 @@ pub const fn nodes<const N: usize>(
         row.fallback_retry_target = some(fallback_retry_target);
         row.max_visits = count(max_visits);
         row.child = count(child);
+        row.goal_condition = count(goal_condition);
         at += 1;
     }
     at = 0;
@@ -306,8 +319,9 @@ pub const fn texts<const N: usize>(texts: &[&'static str; N]) -> [Text; N] {
     rows
 }
 
-/// A condition: its text, the first of the keys that it reads and the one behind the last, how it is tested.
-pub type Condition = (&'static str, usize, usize, fn(&Facts<'_>) -> bool);
+/// A condition: its text, the first of the keys that it reads and the one behind the last, whether it can hold only
+/// after a failure, how it is tested.
+pub type Condition = (&'static str, usize, usize, bool, fn(&Facts<'_>) -> bool);
 
 /// The rows of conditions.
 pub const fn conditions<const N: usize>(
@@ -317,15 +331,17 @@ pub const fn conditions<const N: usize>(
     const EMPTY: ConditionRow = ConditionRow {
         text: t(""),
         keys: Cow::Borrowed(&[]),
+        needs_failure: false,
         test: Test::Closure(|_| false),
     };
     let mut rows = [EMPTY; N];
     let mut at = 0;
     while at < N {
-        let (text, start, end, test) = conditions[at];
+        let (text, start, end, needs_failure, test) = conditions[at];
         let row = ConditionRow {
             text: t(text),
             keys: Cow::Borrowed(keys.split_at(end).0.split_at(start).1),
+            needs_failure,
             test: Test::Closure(test),
         };
         forget(replace(&mut rows[at], row));
@@ -510,9 +526,9 @@ impl<T> Argument<T> {
     /// Makes the argument.
     ///
     /// # Errors
-    /// The outcome of a stage whose attributes do not fit.
-    pub fn read(&self, stage: &StageContext) -> Result<T, Box<Outcome>> {
-        (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string())))
+    /// The end of a stage whose attributes do not fit.
+    pub fn read(&self, stage: &StageContext) -> Result<T, Box<StageEnd>> {
+        (self.read)(stage).map_err(|error| Box::new(Outcome::fail_terminal(error.to_string()).into()))
     }
 }
 
@@ -527,14 +543,14 @@ pub const fn argument<T: FromStage>() -> Argument<T> {
 /// What a handler returns, whose type is named once.
 pub struct Returned<T> {
     pub words: Words,
-    pub outcome: fn(T) -> Outcome,
+    pub end: fn(T) -> StageEnd,
 }
 
 /// The return type of a handler.
 pub const fn returned<T: IntoOutcome>() -> Returned<T> {
     Returned {
         words: T::WORDS,
-        outcome: T::into_outcome,
+        end: T::into_stage_end,
     }
 }
 

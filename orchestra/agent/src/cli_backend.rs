@@ -10,6 +10,7 @@ use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenReq
 use orchestra_graph::format_duration;
 use serde_json::Value;
 
+use crate::hooks::ToolHooks;
 use crate::model::ReasoningEffort;
 use crate::tools::{is_of_git, line_start};
 
@@ -270,8 +271,14 @@ impl CliBackend {
     /// Has a stage done. Dropping the future ends the program.
     ///
     /// # Errors
-    /// The program cannot be run, fails, takes too long, or does not write what it should.
+    /// The program cannot be run, fails, takes too long, or does not write what it should; or the stage has
+    /// `tool_hooks.pre`, which cannot run around the tool calls of a program.
     pub async fn answer(&self, call: CliCall) -> Result<CodergenReply, BackendError> {
+        if ToolHooks::of(&call.stage).guards() {
+            let told =
+                "`tool_hooks.pre` does not run around the tool calls of a program; use the backend `agent`";
+            return Err(BackendError::terminal(told).code("backend_capability"));
+        }
         let command = self.command(&call)?;
         let output = command.run().await.map_err(not_run)?;
         let json = match &self.settings.output {

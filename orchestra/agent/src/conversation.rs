@@ -34,6 +34,8 @@ pub struct ConversationRules {
     pub reminds: bool,
     /// Words by which the outcome may be reported, besides the usual ones.
     pub words: Vec<String>,
+    /// The nodes that a report may suggest to go to.
+    pub successors: Vec<String>,
     /// Values that a report of a success must hold.
     pub keys: Vec<String>,
     /// The ids among which the model chooses by the tool `choose`; empty where it has nothing to choose.
@@ -50,6 +52,7 @@ impl Default for ConversationRules {
             reports: false,
             reminds: false,
             words: Vec::new(),
+            successors: Vec::new(),
             keys: Vec::new(),
             choices: Vec::new(),
             compact_at: None,
@@ -89,6 +92,11 @@ pub enum Happened {
     Said {
         /// What.
         text: String,
+    },
+    /// The manager loop that supervises the run gave instructions (rule F7).
+    Steered {
+        /// The instructions, oldest first.
+        instructions: Vec<String>,
     },
 }
 
@@ -294,6 +302,10 @@ impl Conversation {
                 self.called(results);
             }
             (Happened::Said { text }, Next::AskPerson) => self.said(&text),
+            (Happened::Steered { instructions }, Next::AskModel) => {
+                self.messages.push(Message::user(steering(&instructions)));
+                self.ask();
+            }
             _ => {}
         }
     }
@@ -404,7 +416,7 @@ impl Conversation {
 
     /// What the model reports, if that is all that it should be.
     fn report(&self, fields: &serde_json::Map<String, Value>) -> Result<Report, String> {
-        let report = Report::of(fields, &self.rules.words)?;
+        let report = Report::parse(fields, &self.rules.words, &self.rules.successors)?;
         let lacks = |key: &&String| !report.context_updates.contains_key(*key);
         let missing: Vec<&str> = self.rules.keys.iter().filter(lacks).map(String::as_str).collect();
         match report.status.is_success() && !missing.is_empty() {
@@ -530,6 +542,14 @@ impl Conversation {
     }
 }
 
+/// Returns what a model reads of a manager's instructions.
+pub(crate) fn steering(instructions: &[String]) -> String {
+    format!(
+        "The manager that supervises this work gives you this instruction; follow it from here on:\n\n{}",
+        instructions.join("\n\n")
+    )
+}
+
 fn refusal(call: &ToolCall, content: String) -> ToolResult {
     ToolResult {
         id: call.id.clone(),
@@ -631,6 +651,7 @@ mod tests {
             interactive in any::<bool>(),
             reports in any::<bool>(),
             lost in any::<bool>(),
+            steered in proptest::collection::vec(any::<bool>(), 60),
             compact_at in prop_oneof![Just(None), Just(Some(60)), Just(Some(400))],
         ) {
             let rules = ConversationRules {
@@ -645,9 +666,13 @@ mod tests {
             let mut told = vec![Happened::Began { system: "s".into(), messages: vec![Message::user("task")] }];
             conversation.on(told[0].clone());
             let mut replies = replies.into_iter();
+            let mut steered = steered.into_iter();
             let mut said = 0;
             loop {
                 let happened = match conversation.next() {
+                    Next::AskModel if steered.next().unwrap_or_default() => Happened::Steered {
+                        instructions: vec!["Look left.".into()],
+                    },
                     Next::AskModel => {
                         prop_assert!(is_sound(conversation.messages()), "{:#?}", conversation.messages());
                         let keeps_task = conversation.messages().iter().any(|message| match message {

@@ -109,6 +109,11 @@ impl ToolHooks {
         self.pre.is_none() && self.post.is_none()
     }
 
+    /// Returns whether there is a command before each call.
+    pub(crate) fn guards(&self) -> bool {
+        self.pre.is_some()
+    }
+
     /// Asks whether a call may be made.
     ///
     /// # Errors

@@ -509,7 +509,7 @@ pub type OnText<'a> = &'a mut (dyn FnMut(&str) + Send);
 /// }
 /// ```
 pub trait Model: Send + Sync + 'static {
-    /// Makes one call, without retries: the engine has its own. With `on_text` the answer is streamed; the reply holds
+    /// Makes one call, without retries: whoever leads the conversation makes those. With `on_text` the answer is streamed; the reply holds
     /// the whole of it all the same.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use orchestra_engine::{Outcome, Status};
-use orchestra_graph::{Stage, did_you_mean};
+use orchestra_graph::{NodeIndex, Stage, did_you_mean};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -22,6 +22,7 @@ const FIELDS: &[&str] = &[
     "status",
     "notes",
     "preferred_label",
+    "suggested_next_ids",
     "failure_reason",
     "context_updates",
 ];
@@ -32,7 +33,7 @@ const FIELDS: &[&str] = &[
 /// use orchestra_agent::Report;
 /// use orchestra_engine::Status;
 /// let fields = serde_json::json!({"status": "success", "notes": "All tests pass.", "preferred_label": "Ship"});
-/// let report = Report::of(fields.as_object().expect("it is one"), &[])?;
+/// let report = Report::parse(fields.as_object().expect("it is one"), &[], &[])?;
 /// assert_eq!((report.status, report.preferred_label.as_deref()), (Status::Success, Some("Ship")));
 /// # Ok::<(), String>(())
 /// ```
@@ -47,6 +48,9 @@ pub struct Report {
     /// The label of the edge to prefer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_label: Option<String>,
+    /// The nodes to go to, the one preferred most first (rule F10).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggested_next_ids: Vec<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
@@ -56,12 +60,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads what a model passes to the tool. The status is one of the usual words, or of those that are the node's own: a
-    /// misspelt failure must not pass for a success.
+    /// Parses what a model passes to the tool. The status is a built-in outcome word or one of `words`, which the node
+    /// declares: a misspelt failure must not pass for a success. Suggested nodes are among `successors`.
     ///
     /// # Errors
-    /// Says in words for the model what is wrong.
-    pub fn of(fields: &Map<String, Value>, own: &[String]) -> Result<Report, String> {
+    /// Tells the model what is wrong.
+    pub fn parse(
+        fields: &Map<String, Value>,
+        words: &[String],
+        successors: &[String],
+    ) -> Result<Report, String> {
         if let Some(unknown) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
             let near = did_you_mean(unknown, FIELDS.iter().copied());
             let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
@@ -83,9 +91,9 @@ impl Report {
         let lower = word.to_ascii_lowercase();
         let status = match STATUSES.iter().find(|known| **known == lower) {
             Some(known) => Status::of(known),
-            None if own.contains(&word) => Status::of(&word),
+            None if words.contains(&word) => Status::of(&word),
             None => {
-                let known = || STATUSES.iter().copied().chain(own.iter().map(String::as_str));
+                let known = || STATUSES.iter().copied().chain(words.iter().map(String::as_str));
                 let near = did_you_mean(&word, known());
                 let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
                 let all: Vec<&str> = known().collect();
@@ -98,6 +106,7 @@ impl Report {
         Ok(Report {
             notes: text("notes")?,
             preferred_label: text("preferred_label")?,
+            suggested_next_ids: suggested(fields.get("suggested_next_ids"), successors)?,
             failure_reason: text("failure_reason")?,
             context_updates: match fields.get("context_updates") {
                 None | Some(Value::Null) => BTreeMap::new(),
@@ -118,9 +127,41 @@ impl Report {
         outcome.status = self.status;
         outcome.notes = self.notes;
         outcome.preferred_label = self.preferred_label;
+        outcome.suggested_next_ids = self.suggested_next_ids;
         outcome.context_updates = self.context_updates;
         outcome
     }
+}
+
+/// Parses the nodes that a model suggests.
+fn suggested(value: Option<&Value>, successors: &[String]) -> Result<Vec<String>, String> {
+    let items = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        // One node stands for a list of one.
+        Some(id @ Value::String(_)) => std::slice::from_ref(id),
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(other) => {
+            return Err(format!(
+                "`suggested_next_ids` must be a list of nodes, and is `{other}`."
+            ));
+        }
+    };
+    let known = |item: &Value| {
+        let id = item.as_str().map(str::trim).unwrap_or_default();
+        if successors.iter().any(|successor| successor == id) {
+            return Ok(id.to_owned());
+        }
+        let near = did_you_mean(id, successors.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        let all = match successors.is_empty() {
+            true => "No stage follows it.".to_owned(),
+            false => format!("It is one of: {}.", successors.join(", ")),
+        };
+        Err(format!(
+            "`suggested_next_ids` names {item}, and no edge of this stage leads there.{near} {all}"
+        ))
+    };
+    items.iter().map(known).collect()
 }
 
 /// What a stage of the pipeline can report.
@@ -129,6 +170,10 @@ pub(crate) struct Reportable {
     words: Vec<String>,
     /// The labels of its edges, where a label chooses.
     labels: Vec<String>,
+    /// The nodes to which its edges lead.
+    successors: Vec<String>,
+    /// Whether nothing but a suggestion chooses among some of its edges.
+    is_undecided: bool,
     /// What the context must get.
     keys: Vec<String>,
 }
@@ -141,15 +186,29 @@ impl Reportable {
             words.map(str::to_owned).collect()
         };
         let mut labels: Vec<String> = Vec::new();
-        let plain = stage.edges().filter(|(_, row)| row.condition.is_none());
-        for (_, row) in plain {
-            if !row.label.trim().is_empty() && !labels.iter().any(|label| **label == *row.label) {
+        let mut successors: Vec<String> = Vec::new();
+        let mut unlabelled: Vec<NodeIndex> = Vec::new();
+        for (_, row) in stage.edges() {
+            let to = stage.pipeline().stage(row.to).id();
+            if !successors.iter().any(|id| id == to) {
+                successors.push(to.to_owned());
+            }
+            if row.condition.is_some() {
+                continue;
+            }
+            if row.label.trim().is_empty() {
+                unlabelled.push(row.to);
+            } else if !labels.iter().any(|label| **label == *row.label) {
                 labels.push(row.label.to_string());
             }
         }
+        unlabelled.sort_unstable();
+        unlabelled.dedup();
         Reportable {
             words: list("outcomes"),
             labels: if labels.len() > 1 { labels } else { Vec::new() },
+            successors,
+            is_undecided: unlabelled.len() > 1,
             keys: list("output_keys"),
         }
     }
@@ -157,6 +216,11 @@ impl Reportable {
     /// The outcome words that are the node's own.
     pub(crate) fn words(&self) -> &[String] {
         &self.words
+    }
+
+    /// The nodes to which its edges lead.
+    pub(crate) fn successors(&self) -> &[String] {
+        &self.successors
     }
 
     /// What the context must get of a success.
@@ -167,6 +231,7 @@ impl Reportable {
     /// Whether the way on depends on more than that the model ended.
     pub(crate) fn matters(&self, stage: Stage<'_>) -> bool {
         !self.labels.is_empty()
+            || self.is_undecided
             || !self.words.is_empty()
             || !self.keys.is_empty()
             || stage.edges().any(|(_, row)| row.condition.is_some())
@@ -185,6 +250,13 @@ impl Reportable {
                 "type": "string",
                 "enum": self.labels,
                 "description": "Which way the pipeline should go on.",
+            });
+        }
+        if self.successors.len() > 1 {
+            properties["suggested_next_ids"] = json!({
+                "type": "array",
+                "items": {"type": "string", "enum": self.successors},
+                "description": "The stages to go on with, best first. A condition or the preferred label of an edge decides before them.",
             });
         }
         let fields: Map<String, Value> = self.keys.iter().map(|key| (key.clone(), json!({}))).collect();
@@ -244,14 +316,24 @@ mod tests {
             schema["properties"]["context_updates"]["required"],
             json!(["version", "size"])
         );
+        assert_eq!(
+            schema["properties"]["suggested_next_ids"]["items"]["enum"],
+            json!(["exit", "again"])
+        );
         let (schema, matters) = reportable("digraph { start -> work -> exit; work [prompt=x] }");
         assert!(!matters && schema["properties"].get("preferred_label").is_none());
+        assert!(schema["properties"].get("suggested_next_ids").is_none());
+        let (_, matters) = reportable(
+            "digraph { start -> work; work [prompt=x]; work -> a -> exit; work -> b -> exit; a [prompt=a]; b [prompt=b] }",
+        );
+        assert!(matters, "only what is reported chooses between two edges alike");
     }
 
     #[test]
     fn a_report_that_cannot_be_read_says_why() {
         let own = ["dirty".to_owned()];
-        let of = |fields: Value| Report::of(fields.as_object().unwrap(), &own);
+        let next = ["ship".to_owned(), "mend".to_owned()];
+        let of = |fields: Value| Report::parse(fields.as_object().unwrap(), &own, &next);
         let told = |fields: Value| of(fields).unwrap_err();
         let misspelt = told(json!({"status": "failed"}));
         assert!(
@@ -268,5 +350,17 @@ mod tests {
             "{unknown}"
         );
         assert!(told(json!({"status": "fail", "context_updates": []})).contains("must be an object"));
+        let suggested = |ids: Value| of(json!({"status": "success", "suggested_next_ids": ids}));
+        assert_eq!(
+            suggested(json!(["mend", "ship"])).unwrap().suggested_next_ids,
+            ["mend", "ship"]
+        );
+        assert_eq!(suggested(json!("ship")).unwrap().suggested_next_ids, ["ship"]);
+        let elsewhere = suggested(json!(["ship", "shop"])).unwrap_err();
+        assert!(
+            elsewhere.ends_with("Did you mean `ship`? It is one of: ship, mend."),
+            "{elsewhere}"
+        );
+        assert!(suggested(json!([7])).is_err() && suggested(json!({"id": "ship"})).is_err());
     }
 }

@@ -41,16 +41,8 @@ pub(crate) fn providers(
 }
 
 fn provider_settings(name: &str, provider: &Provider, folder: &Path) -> Result<ProviderSettings, ModelError> {
-    use orchestra_config::ProviderKind as Kind;
     let kind = match &provider.kind {
-        Some(kind) => match kind.value {
-            Kind::Anthropic => ProviderKind::Anthropic,
-            Kind::OpenAi => ProviderKind::OpenAi,
-            Kind::Gemini => ProviderKind::Gemini,
-            Kind::OpenRouter => ProviderKind::OpenRouter,
-            Kind::Ollama => ProviderKind::Ollama,
-            Kind::OpenAiCompatible => ProviderKind::OpenAiCompatible,
-        },
+        Some(kind) => kind.value.into(),
         None => name.parse().map_err(|_| {
             let told = format!("the `kind` of the provider `{name}` is not given, and its name says none");
             ModelError::new(ModelErrorKind::Configuration, told)

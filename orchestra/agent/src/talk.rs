@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, CodergenBackend as _, CodergenReply, FailureCategory, Fidelity, InterviewError,
+    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, FailureCategory, Fidelity,
     Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StoreError, Surroundings,
     Usage,
 };
 use orchestra_graph::kind;
-use serde_json::Value;
 
 use crate::agents::Agents;
 use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
-use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events};
+use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events, steering};
 use crate::fidelity::{Past, preamble, since};
 use crate::files::files;
 use crate::judge::{self, Choice};
@@ -27,16 +26,14 @@ use crate::tools::ToolRunner;
 use crate::values::values;
 use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 
-/// How many characters of the last words the context keeps (Attractor 4.5).
-const LAST_RESPONSE: usize = 200;
 /// How many tokens a conversation may have before it is made shorter.
 const COMPACT_AT: u64 = 100_000;
 
-/// How often a call of a conversation that is under way is made where it fails for the moment.
-const TRIES: u32 = 5;
-/// How long is waited before the second try; then twice as long each time.
+/// How often a model call is made at most that fails for a reason that may pass (rule F9).
+const MAX_TRIES: u32 = 5;
+/// The delay before the second try; it doubles with each further one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// A longer time is not waited, whatever a server asks for (rule Y4).
+/// The longest delay, whatever a server asks for (rule Y4).
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// What every model is told that works alone with tools.
@@ -69,6 +66,7 @@ impl Talk<'_> {
             reports,
             reminds: reports && reportable.matters(stage.node()),
             words: reportable.words().to_vec(),
+            successors: reportable.successors().to_vec(),
             keys: reportable.keys().to_vec(),
             choices: choices.clone(),
             compact_at: Some(COMPACT_AT),
@@ -89,14 +87,17 @@ impl Talk<'_> {
                 .for_each(|happened| kept.conversation.on(happened)),
         }
         let conversation = &mut kept.conversation;
-        let mut spoken = false;
         loop {
             match conversation.next() {
                 Next::AskModel => {
-                    spoken = self.agents.streams();
+                    let instructions = stage.instructions();
+                    if !instructions.is_empty() {
+                        self.note(conversation, Happened::Steered { instructions }, false)
+                            .await?;
+                    }
                     let request =
                         self.request(conversation, &tools, reports.then_some(&reportable), &choices);
-                    let (reply, reserved) = self.ask_again(&request, conversation.turns()).await?;
+                    let (reply, reserved) = self.call_model(&request).await?;
                     self.note(conversation, Happened::Replied { reply }, false)
                         .await?;
                     drop(reserved);
@@ -110,7 +111,7 @@ impl Talk<'_> {
                         .await?;
                 }
                 Next::AskPerson => {
-                    let text = self.ask_person(conversation, spoken).await?;
+                    let text = self.ask_person(conversation).await?;
                     self.note(conversation, Happened::Said { text }, true).await?;
                 }
                 Next::End(end) => return self.reply(end),
@@ -189,7 +190,7 @@ impl Talk<'_> {
         };
         let goes_on = around.fidelity == Fidelity::Full && !earlier.messages.is_empty();
         let told = self.told(around, goes_on.then_some(&earlier));
-        let (system, message) = self.opening(told, reports).await?;
+        let (system, message) = self.opening(told, reports, &[]).await?;
         let messages = match goes_on {
             true if self.resolved.backend_kind == BackendKind::Direct => {
                 with_task(in_words(earlier.messages), message)
@@ -233,7 +234,12 @@ impl Talk<'_> {
     }
 
     /// What the model is told about itself, and the first message to it.
-    async fn opening(&self, told: String, reports: bool) -> Result<(String, String), BackendError> {
+    async fn opening(
+        &self,
+        told: String,
+        reports: bool,
+        instructions: &[String],
+    ) -> Result<(String, String), BackendError> {
         let stage = &self.stage;
         let task = self.task(reports).await?;
         let may_write = self.agents.may_write(stage.node());
@@ -242,10 +248,13 @@ impl Talk<'_> {
             .into_iter()
             .filter(|part| !part.is_empty())
             .collect();
-        let message = match before.is_empty() {
+        let mut message = match before.is_empty() {
             true => task,
             false => format!("{}\n\n# Your task\n\n{task}", before.join("\n\n")),
         };
+        if !instructions.is_empty() {
+            message = format!("{message}\n\n{}", steering(instructions));
+        }
         let mut system = self.resolved.system.trim().to_owned();
         if reports {
             if !system.is_empty() {
@@ -274,7 +283,9 @@ impl Talk<'_> {
                         `direct`, or another fidelity";
             return Err(BackendError::terminal(told).code("backend_capability"));
         }
-        let (system, prompt) = self.opening(self.told(&around, None), false).await?;
+        // Instructions that come while the program runs wait for the next model stage.
+        let told = self.told(&around, None);
+        let (system, prompt) = self.opening(told, false, &stage.instructions()).await?;
         let resolved = self.resolved;
         let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
         let mut call = CliCall::new(stage, prompt);
@@ -362,23 +373,22 @@ impl Talk<'_> {
         request
     }
 
-    /// Asks the model; where something is lost by a stage that begins anew, faults that may pass are waited for here.
-    async fn ask_again(
-        &self,
-        request: &ModelRequest,
-        turns: u32,
-    ) -> Result<(ModelReply, Reservation), BackendError> {
+    /// Calls the model, and calls it again after a failure that may pass (rule F9). The stage's time-out and its budget
+    /// bound all tries together.
+    async fn call_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
         let mut delay = FIRST_DELAY;
-        let mut tries = if turns > 0 { TRIES } else { 1 };
+        let mut tries = 1;
         loop {
-            tries -= 1;
             match self.ask_model(request).await {
-                Err(error) if tries > 0 && error.category == FailureCategory::Retryable => {
+                Err(error) if tries < MAX_TRIES && error.category == FailureCategory::Retryable => {
                     let wait = error.retry_after.unwrap_or(delay).min(LONGEST_DELAY);
-                    self.stage
-                        .log(format!("{error}; asking again in {} s", wait.as_secs_f64()));
+                    self.stage.log(format!(
+                        "{error}; asking again in {} s ({tries} of {MAX_TRIES} tries failed)",
+                        wait.as_secs_f64()
+                    ));
                     tokio::time::sleep(wait).await;
                     delay *= 2;
+                    tries += 1;
                 }
                 answered => return answered,
             }
@@ -452,17 +462,15 @@ impl Talk<'_> {
     }
 
     /// Lets the person speak.
-    async fn ask_person(&self, conversation: &Conversation, spoken: bool) -> Result<String, BackendError> {
+    async fn ask_person(&self, conversation: &Conversation) -> Result<String, BackendError> {
         let words = conversation.last_words();
         let question = Question::new(QuestionKind::FreeText, words)
             .chat()
             .metadata("turn", conversation.messages().len() as u64);
-        let question = if spoken { question.spoken() } else { question };
-        let Answer { reply, .. } = self.stage.ask(question).await?;
+        // Silence approves nothing: somebody else may answer when the run is resumed.
+        let Answer { reply, .. } = self.stage.require_answer(question).await?;
         match reply {
             Reply::Chosen(said) => Ok(said.join("\n")),
-            // Silence approves nothing: somebody else may answer when the run goes on.
-            Reply::Skipped => Err(InterviewError::unavailable("the conversation waits for an answer").into()),
             _ => {
                 let mut error = BackendError::retryable("nobody answered in time");
                 error.code = Some("timeout".to_owned());
@@ -475,6 +483,7 @@ impl Talk<'_> {
     fn reply(&self, end: End) -> Result<CodergenReply, BackendError> {
         let End { text, how } = end;
         let failed = |reason: String, code: &str| Err(BackendError::terminal(reason).code(code));
+        let mut verdict = None;
         let (outcome, text) = match how {
             Ended::Answered | Ended::Done => return Ok(text.into()),
             Ended::Chosen { best, reason } => {
@@ -487,21 +496,19 @@ impl Talk<'_> {
                 (outcome, text)
             }
             Ended::Approved => {
-                let outcome = Outcome::success()
-                    .prefer("Approve")
-                    .set("human.chat.verdict", "approved");
-                (outcome.notes("A person approved."), text)
+                verdict = Some(ChatVerdict::Approved);
+                (
+                    Outcome::success().prefer("Approve").notes("A person approved."),
+                    text,
+                )
             }
             Ended::Rejected { reason } => {
                 let told = match reason.is_empty() {
                     true => "a person rejected it".to_owned(),
                     false => format!("a person rejected it: {reason}"),
                 };
-                let mut outcome = Outcome::fail(told)
-                    .prefer("Reject")
-                    .set("human.chat.verdict", "rejected");
-                outcome.failure_category = FailureCategory::Terminal;
-                (outcome.set("human.chat.reason", reason), text)
+                verdict = Some(ChatVerdict::Rejected { reason });
+                (Outcome::fail_terminal(told).prefer("Reject"), text)
             }
             Ended::TurnsUsedUp { turns } => {
                 let told =
@@ -532,14 +539,11 @@ impl Talk<'_> {
             }
             Ended::Refused => return failed("the model declined to answer".to_owned(), "model_refused"),
         };
-        self.stage.keep_response(&text).map_err(unwritable)?;
-        let last: String = text.chars().take(LAST_RESPONSE).collect();
-        let mut outcome = outcome;
-        outcome
-            .context_updates
-            .entry("last_response".to_owned())
-            .or_insert_with(|| Value::String(last));
-        Ok(outcome.into())
+        let reply = CodergenReply::from(outcome).with_response(text);
+        Ok(match verdict {
+            Some(verdict) => reply.with_verdict(verdict),
+            None => reply,
+        })
     }
 }
 

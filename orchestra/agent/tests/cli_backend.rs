@@ -117,6 +117,17 @@ fn agent(folder: &Path) -> CliSettings {
 }
 
 #[tokio::test]
+async fn a_program_around_whose_tool_calls_no_hook_can_run_is_not_started() {
+    let folder = repository();
+    let hook = ", \"tool_hooks.pre\"=\"exit 1\"";
+    let (error, category) = failure(agent(folder.path()), hook).await;
+    assert!(error.contains("`tool_hooks.pre` does not run"), "{error}");
+    assert_eq!(category, FailureCategory::Terminal);
+    let text = fs::read_to_string(folder.path().join("greeting.txt")).unwrap();
+    assert_eq!(text, "helo\n");
+}
+
+#[tokio::test]
 async fn an_agent_reads_its_prompt_works_and_writes_its_status() {
     let folder = repository();
     let attributes = ", llm_model=small, llm_provider=acme, reasoning_effort=low";

@@ -180,7 +180,7 @@ fn error(status: u16, code: &'static str) -> Answer {
         status,
         code,
         message: "Not now.",
-        retry_after: None,
+        retry_after: Some("0.01".into()),
     })
 }
 
@@ -209,8 +209,7 @@ async fn faults_of_a_server_are_outcomes_of_the_stage() {
         let place = tempfile::tempdir().unwrap();
         let agents = agents(&server, provider, place.path(), true);
         let engine = Engine::builder().backend(agents).build().unwrap();
-        let text = "digraph { start -> ask -> exit
-            ask [prompt=x, backend=direct, max_retries=1, retry_initial_delay=1ms] }";
+        let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct] }";
         let result = engine
             .start_loaded(pipeline(text), ())
             .await

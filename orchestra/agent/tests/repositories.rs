@@ -17,7 +17,7 @@ use orchestra_agent::{
 };
 use orchestra_config::{BUILT_IN_TOOLS, READ_ONLY_TOOLS};
 use orchestra_engine::{
-    CodergenBackend as _, OpenedWorkspace, Outcome, Snapshot, Workplace, Workspace, WorkspaceEnd,
+    CodergenBackend as _, OpenedWorkspace, Outcome, Snapshot, StageEnd, Workplace, Workspace, WorkspaceEnd,
     WorkspaceError, WorkspaceFuture, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 };
 use orchestra_graph::render;
@@ -48,10 +48,19 @@ impl WorkspaceSession for Folders {
 
     fn leave<'s>(
         &'s self,
-        _: &'s WorkspaceStage,
+        stage: &'s WorkspaceStage,
         outcome: Outcome,
-    ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)> {
-        Box::pin(async { (outcome, None) })
+    ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
+        let outcome = match stage.stage().node().id() {
+            "merge" => {
+                let conflict = json!({"repository": "backend", "path": "src/name", "kind": "content",
+                    "hunks": [{"line": 1}], "branches": ["left"]});
+                let outcome = outcome.set("workspace.conflict_count", 1);
+                outcome.set("workspace.conflicts", json!([conflict]))
+            }
+            _ => outcome,
+        };
+        Box::pin(async { (outcome.into(), None) })
     }
 
     fn save<'s>(
@@ -332,16 +341,11 @@ async fn a_stage_is_told_of_its_folders_and_of_open_conflicts() {
     ]);
     let agents = ground.agents("", model.clone());
     let flow = pipeline(
-        "digraph { start -> first -> second -> exit; first [prompt=One]
-            second [prompt=Two, repo=backend, fidelity=full, thread_id=new] }",
+        "digraph { start -> merge -> first -> second -> exit; first [prompt=One]
+            merge [shape=parallelogram, tool_command=true]; second [prompt=Two, repo=backend, fidelity=full, thread_id=new] }",
     );
     let engine = engine(&agents, ground.folder.path()).workspace(ground.workspace());
     let run = engine.build().unwrap().start_loaded(flow, ());
-    let conflict = json!({"repository": "backend", "path": "src/name", "kind": "content", "hunks": [{"line": 1}],
-        "branches": ["left"]});
-    let run = run
-        .param("workspace.conflict_count", 1)
-        .param("workspace.conflicts", json!([conflict]));
     assert!(run.await.unwrap().wait().await.unwrap().is_success());
     let said: Vec<String> = model
         .asked()

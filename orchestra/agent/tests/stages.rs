@@ -5,6 +5,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use orchestra_agent::{
     Arguments, Message, ModelError, ModelErrorKind, ModelReply, TokenUsage, count_tokens, fidelity_budget,
@@ -143,29 +144,61 @@ async fn direct_stages_make_one_call_without_tools() {
 }
 
 #[tokio::test]
-async fn errors_of_providers_are_failures_of_the_stage_with_their_kind() {
-    let mut left = 2;
-    let model = Scripted::new(move |_| match left {
-        0 => Ok(ModelReply::text("At last.")),
-        _ => {
-            left -= 1;
-            Err(ModelError::new(ModelErrorKind::RateLimited, "slow down"))
-        }
-    });
+async fn a_provider_that_refuses_the_key_is_not_asked_again() {
     let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct, max_retries=2, retry_initial_delay=1ms] }";
-    let (result, _place) = run(&agents("", &[], model), text).await;
-    assert!(result.is_success(), "{:?}", result.failure);
     let refuses = Scripted::new(|_| Err(ModelError::new(ModelErrorKind::Authentication, "no such key")));
     let (result, _place) = run(&agents("", &[], refuses.clone()), text).await;
     assert_eq!(
         result.failure.unwrap().to_string(),
         "stage `ask` failed: no such key"
     );
-    assert_eq!(
-        refuses.asked().len(),
-        1,
-        "a key that is refused is not tried again"
-    );
+    assert_eq!(refuses.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_stage_that_is_retried_has_its_five_tries_again() {
+    let model = Scripted::new(|_| {
+        let slow = ModelError::new(ModelErrorKind::RateLimited, "slow down");
+        Err(slow.retry_after(Duration::from_millis(1)))
+    });
+    let text = "digraph { start -> ask -> exit; ask [prompt=x, backend=direct, max_retries=1, retry_initial_delay=1ms] }";
+    let (result, _place) = run(&agents("", &[], model.clone()), text).await;
+    assert!(!result.is_success());
+    assert_eq!(model.asked().len(), 10);
+}
+
+/// How long a stage took whose model never has time, and how often it was asked.
+async fn asked_in_vain(attributes: &str, retry_after: Option<u64>) -> (Duration, usize, String) {
+    let model = Scripted::new(move |_| {
+        let slow = ModelError::new(ModelErrorKind::RateLimited, "slow down");
+        Err(match retry_after {
+            Some(seconds) => slow.retry_after(Duration::from_secs(seconds)),
+            None => slow,
+        })
+    });
+    let began = tokio::time::Instant::now();
+    let text = format!("digraph {{ start -> ask -> exit; ask [prompt=x, backend=direct, {attributes}] }}");
+    let (result, _place) = run(&agents("", &[], model.clone()), &text).await;
+    let failure = result.failure.unwrap().to_string();
+    (began.elapsed(), model.asked().len(), failure)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_delays_between_tries_double_and_a_server_may_ask_for_at_most_a_minute() {
+    let (took, tries, failure) = asked_in_vain("max_retries=0", None).await;
+    assert_eq!((took.as_secs(), tries), (1 + 2 + 4 + 8, 5));
+    assert!(failure.ends_with("slow down"), "{failure}");
+    let (took, tries, _) = asked_in_vain("max_retries=0", Some(20)).await;
+    assert_eq!((took.as_secs(), tries), (4 * 20, 5));
+    let (took, tries, _) = asked_in_vain("max_retries=0", Some(3_600)).await;
+    assert_eq!((took.as_secs(), tries), (4 * 60, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_out_of_the_stage_bounds_all_tries() {
+    let (took, tries, failure) = asked_in_vain("timeout=30s", Some(20)).await;
+    assert_eq!((took.as_secs(), tries), (30, 2));
+    assert!(failure.contains("timed out after 30s"), "{failure}");
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! The project configuration of a run: where it is found, what the model stages get of it, and the backend made of it.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use orchestra_config::{BackendKind, Mode, Project, Resolution, ResolveOptions, Sources};
+use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles};
 use orchestra_engine::{Disk, EngineBuilder, StageText};
 use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadFault, SharedPipeline};
 
@@ -18,6 +19,11 @@ use crate::terminal::Terminal;
 pub(crate) const FILE: &str = "orchestra.yaml";
 /// Endings of the names of variables that hold secrets.
 const SECRET_ENDINGS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
+/// The longest file of a user's agent or tool that is read, in bytes.
+const MAX_USER_FILE: u64 = 1 << 20;
+/// What can be done without a model.
+const OR_SIMULATE: &str =
+    "or simulate: `--simulate-models` runs the tools all the same, `--simulate` runs nothing";
 /// Shorter values of such variables may be words that stand everywhere.
 const SHORTEST_SECRET: usize = 16;
 
@@ -27,6 +33,7 @@ pub(crate) struct ProjectAgents {
     project: Arc<Project>,
     reader: Reader,
     user_folder: Option<String>,
+    user_agents: BTreeMap<String, Agent>,
     #[cfg(feature = "agents")]
     agents: orchestra_agent::Agents,
 }
@@ -64,7 +71,7 @@ impl ProjectAgents {
             ),
             (None, None) => (beside(pipeline), Reader::Disk),
         };
-        let project = match &path {
+        let mut project = match &path {
             Some(path) => Project::load(path, &reader),
             None => Project::default(),
         };
@@ -77,13 +84,20 @@ impl ProjectAgents {
             Reader::Disk => home(),
             Reader::Program(_) => None,
         };
-        let user_folder = home.map(|home| slashed(&home.join(".orchestra/prompts")));
+        let home = home.map(|home| home.join(".orchestra"));
+        let user = home.as_deref().map(user_files).unwrap_or_default();
+        for report in &user.reports {
+            print_report(terminal, report, format(terminal));
+        }
+        user.add_tools_to(&mut project);
+        let user_folder = home.map(|home| slashed(&home.join("prompts")));
         Ok(ProjectAgents {
             #[cfg(feature = "agents")]
-            agents: backend(&project, reader, user_folder.as_deref())?,
+            agents: backend(&project, reader, user_folder.as_deref(), &user)?,
             project: Arc::new(project),
             reader,
             user_folder,
+            user_agents: user.agents,
         })
     }
 
@@ -96,6 +110,7 @@ impl ProjectAgents {
         resolve(&ResolveOptions {
             reader: Some(&self.reader),
             user_folder: self.user_folder.clone(),
+            agents: self.user_agents.clone(),
             ..ResolveOptions::default()
         })
     }
@@ -154,11 +169,11 @@ impl ProjectAgents {
             let message = format!("stage `{}` asks a model, and none is configured", stage.node);
             let help = match self.path() {
                 Some(path) => {
-                    format!("name a provider with models in `{path}`, or simulate with `--simulate`")
+                    format!("name a provider with models in `{path}`, {OR_SIMULATE}")
                 }
                 None => format!(
                     "write a `{FILE}` with a provider and its models beside the pipeline or here \
-                     (`--config` names another), or simulate with `--simulate`"
+                     (`--config` names another), {OR_SIMULATE}"
                 ),
             };
             return Err(CliError::usage("no_backend", message)
@@ -178,7 +193,7 @@ impl ProjectAgents {
             None => Ok(()),
             Some(error) => {
                 let fault = CliError::usage(error.kind.code(), error.to_string()).exit(Exit::Credentials);
-                Err(fault.help("set it, or simulate with `--simulate`"))
+                Err(fault.help(format!("set it, {OR_SIMULATE}")))
             }
         }
     }
@@ -187,20 +202,32 @@ impl ProjectAgents {
     fn can_ask(&self, _: &Pipeline) -> Result<(), CliError> {
         let message = "this program is built without what asks models";
         let fault = CliError::usage("no_backend", message).exit(Exit::Credentials);
-        Err(fault.help("build it with the feature `agents` of `orchestra`, or simulate with `--simulate`"))
+        Err(fault.help(format!(
+            "build it with the feature `agents` of `orchestra`, {OR_SIMULATE}"
+        )))
     }
 
     /// Gives the engine its backend.
     #[cfg(feature = "agents")]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
-        builder
-            .backend(self.agents.clone())
-            .secrets(self.agents.secrets())
+        builder.backend(self.agents.clone())
     }
 
     /// Gives the engine its backend: there is none.
     #[cfg(not(feature = "agents"))]
     pub(crate) fn equip(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder
+    }
+
+    /// Tells the engine the keys of the providers, which no run must show.
+    #[cfg(feature = "agents")]
+    pub(crate) fn keep_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
+        builder.secrets(self.agents.secrets())
+    }
+
+    /// Tells the engine the keys of the providers: there are none.
+    #[cfg(not(feature = "agents"))]
+    pub(crate) fn keep_secrets(&self, builder: EngineBuilder) -> EngineBuilder {
         builder
     }
 
@@ -218,7 +245,7 @@ impl ProjectAgents {
         let shown = shown.clone();
         builder.on_text(move |piece: &StageText| {
             if talking.iter().any(|node| *node == *piece.node) {
-                shown.progress().spoken(&piece.node, &piece.text);
+                shown.progress().spoken(piece);
             }
         })
     }
@@ -243,8 +270,12 @@ fn backend(
     project: &Project,
     reader: Reader,
     user_folder: Option<&str>,
+    user: &UserFiles,
 ) -> Result<orchestra_agent::Agents, CliError> {
     let mut builder = orchestra_agent::Agents::builder(project.clone()).reader(reader);
+    for (name, agent) in &user.agents {
+        builder = builder.agent(name, agent.clone());
+    }
     if let Some(folder) = user_folder {
         builder = builder.user_folder(folder);
     }
@@ -302,6 +333,34 @@ fn beside(pipeline: &str) -> Option<String> {
     folders.push(PathBuf::new());
     let mut files = folders.into_iter().map(|folder| folder.join(FILE));
     files.find(|file| file.is_file()).map(|file| slashed(&file))
+}
+
+/// Reads the agents and tools of a user's own folder.
+fn user_files(folder: &Path) -> UserFiles {
+    let mut files = UserFiles::default();
+    for (name, path, bytes) in yaml_files(&folder.join("agents")) {
+        files.add_agent(&name, &path, &bytes);
+    }
+    for (name, path, bytes) in yaml_files(&folder.join("tools")) {
+        files.add_tool(&name, &path, &bytes);
+    }
+    files
+}
+
+/// The files of a folder that end in `.yaml`, in the order of their names: each with its name, its path and what it holds.
+fn yaml_files(folder: &Path) -> Vec<(String, String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    paths.sort_unstable();
+    let files = paths.iter().filter_map(|path| {
+        let name = path.file_stem()?.to_str()?.to_owned();
+        let path = slashed(path);
+        // What cannot be read is not there, as it is with prompts.
+        let bytes = Disk.read(&path, MAX_USER_FILE).ok()?;
+        Some((name, path, bytes))
+    });
+    files.collect()
 }
 
 fn home() -> Option<PathBuf> {

@@ -142,17 +142,20 @@ pub(crate) struct CompileArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The pipeline
-    #[arg(value_name = "FILE", required_unless_present = "simulate")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["simulate", "simulate_models"])]
     pub(crate) file: Option<String>,
-    /// Call no model and run no tool; outcomes come from the script, or are successes
+    /// Simulate: call no model, run no tool; take outcomes from the script, else succeed
     #[arg(long, value_name = "SCRIPT.yaml", num_args = 0..=1, default_missing_value = "")]
     pub(crate) simulate: Option<String>,
+    /// Simulate the stages that ask a model, and those that the script names; run all others
+    #[arg(long, value_name = "SCRIPT.yaml", num_args = 0..=1, default_missing_value = "", conflicts_with = "simulate")]
+    pub(crate) simulate_models: Option<String>,
     /// Outcomes that a stage gives in turn when simulated; the last one repeats
     #[arg(long, value_name = "NODE=WORD[,WORD]")]
     pub(crate) outcome: Vec<String>,
     #[command(flatten)]
     pub(crate) answers: AnswerOptions,
-    /// Set a context value: JSON where it parses, else text
+    /// Set a context value: JSON where it parses, else text; `KEY=@FILE` takes the text of a file, `KEY=@-` standard input
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// The project configuration, instead of the `orchestra.yaml` beside the pipeline or above it
@@ -192,6 +195,9 @@ pub(crate) struct AnswerOptions {
     /// Approve at every human gate without asking: yes, or the first choice
     #[arg(long)]
     pub(crate) auto_approve: bool,
+    /// Wait for `answer` or `attach` where there is nobody to ask here, instead of pausing the run
+    #[arg(long)]
+    pub(crate) wait: bool,
 }
 
 /// How much a run may use; it pauses when it has.
@@ -227,6 +233,9 @@ pub(crate) struct ResumeArgs {
     /// Take the run from a process that hangs; should it wake, it can write nothing more
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Retry a run that failed, at the stage that failed
+    #[arg(long)]
+    pub(crate) retry: bool,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use orchestra_engine::{Owner, RunEvent, RunFolder, TestedCondition};
+use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition, WithheldOption};
 use orchestra_graph::Rule;
 use orchestra_sessions::{
     NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };
 use serde::Serialize;
 
-use crate::commands::status::{paint, stands, took, used};
+use crate::commands::status::{failed_at, paint, stands, took, used};
+use crate::console::indented;
 use crate::error::CliError;
 use crate::finish::Stopped;
 use crate::layout::{Cell, between, clock, cost, long, moment, now, table, thousands, tokens};
@@ -34,14 +35,53 @@ pub(crate) struct Depth {
     tool_calls: Vec<ToolCallRow>,
     nodes: Vec<NodeTotals>,
     questions: Vec<Asked>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warned>,
     #[serde(skip_serializing_if = "BranchStates::is_empty")]
     workspace: BranchStates,
     /// The command that goes on with it, where one can.
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<String>,
+    /// The node at which the run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<String>,
+    /// The command that retries it, where it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<String>,
     /// The command that begins a run before what went wrong in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<String>,
+}
+
+/// What the engine left out of what a stage returned.
+#[derive(Serialize)]
+struct Warned {
+    node: String,
+    branch: Option<String>,
+    code: String,
+    message: String,
+    keys: Vec<String>,
+}
+
+impl Warned {
+    fn from_event(event: &RunEvent) -> Option<Warned> {
+        match &event.kind {
+            EventKind::StageWarning {
+                node,
+                branch,
+                code,
+                message,
+                keys,
+            } => Some(Warned {
+                node: node.to_string(),
+                branch: branch.clone(),
+                code: code.clone(),
+                message: message.clone(),
+                keys: keys.clone(),
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// A question that waits for an answer.
@@ -51,6 +91,8 @@ struct Asked {
     branch: Option<String>,
     text: String,
     options: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<WithheldOption>,
     asked: String,
     deadline: Option<String>,
     default: Option<String>,
@@ -71,6 +113,7 @@ impl Asked {
             branch: open.branch.clone(),
             text: question.text.clone(),
             options: question.options.iter().map(ToString::to_string).collect(),
+            withheld: question.withheld.clone(),
             asked: open.asked.to_string(),
             deadline: open.deadline().map(|deadline| deadline.to_string()),
             default: default.map(ToString::to_string),
@@ -91,23 +134,19 @@ impl Depth {
         let run = RunFolder::open(folder)?;
         let (index, name) = runs.index_of(folder)?;
         let session = stands(index.run(&name)?);
+        let events = run.events(1)?.into_iter();
+        let events: Vec<RunEvent> = events
+            .filter_map(|event| serde_json::from_value(event).ok())
+            .collect();
         let mut waiting = Waiting::default();
         if matches!(
             session.status,
             SessionStatus::Running | SessionStatus::Paused | SessionStatus::Interrupted
         ) {
-            let events = run.events(1)?.into_iter();
-            let events = events.filter_map(|event| serde_json::from_value::<RunEvent>(event).ok());
-            events.for_each(|event| waiting.event(&event));
+            events.iter().for_each(|event| waiting.event(event));
         }
         let workspace = match run.manifest().workspace {
-            Some(_) => {
-                let events = run.events(1)?.into_iter();
-                let events: Vec<RunEvent> = events
-                    .filter_map(|event| serde_json::from_value(event).ok())
-                    .collect();
-                branches(run.manifest(), &events)
-            }
+            Some(_) => branches(run.manifest(), &events),
             None => BranchStates::new(),
         };
         let stopped = Stopped::in_folder(runs, Some(folder));
@@ -126,8 +165,14 @@ impl Depth {
             tool_calls: index.tool_calls(&name)?,
             nodes: index.node_totals(&name)?,
             questions: waiting.iter().map(Asked::of).collect(),
+            warnings: events.iter().filter_map(Warned::from_event).collect(),
             workspace,
             resume,
+            failed_at: failed_at(&session),
+            retry: match session.status {
+                SessionStatus::Fail => stopped.retry(session.code.as_deref()),
+                _ => None,
+            },
             replay,
             session,
         })
@@ -144,9 +189,11 @@ impl Depth {
         self.standing(&mut page);
         self.nodes(&mut page);
         self.errors(&mut page);
+        self.warnings(&mut page);
         for (words, command) in [
             ("resume with", &self.resume),
             ("begin again from before it with", &self.replay),
+            ("retry with", &self.retry),
         ] {
             if let Some(command) = command {
                 page.line("");
@@ -305,9 +352,18 @@ impl Depth {
         }
         for asked in &self.questions {
             let name = named(asked.branch.as_deref(), &asked.node);
-            lines.push(format!("{name} waits for an answer: {}", one_line(&asked.text)));
+            // What a person is asked about is shown whole.
+            let text = indented(&asked.text);
+            let text = text.lines().map(str::trim_end);
+            lines.extend(text.enumerate().map(|(at, line)| match at {
+                0 => format!("{name} waits for an answer: {line}"),
+                _ => line.to_owned(),
+            }));
             if !asked.options.is_empty() {
                 lines.push(format!("    {}", asked.options.join("  ")));
+            }
+            for withheld in &asked.withheld {
+                lines.push(format!("    withheld: {}", one_line(&withheld.to_string())));
             }
             if let Some(until) = &asked.until {
                 let then = asked
@@ -365,6 +421,17 @@ impl Depth {
         ];
         page.heading("nodes");
         page.line(&table(page.terminal, &head, rows.collect()));
+    }
+
+    fn warnings(&self, page: &mut Page<'_>) {
+        if self.warnings.is_empty() {
+            return;
+        }
+        page.heading("warnings");
+        let first = self.warnings.len().saturating_sub(MOST);
+        for warned in &self.warnings[first..] {
+            page.line(&format!("  {}: {}", warned.node, warned.message));
+        }
     }
 
     fn errors(&self, page: &mut Page<'_>) {

@@ -23,6 +23,7 @@ pub(crate) enum Begin {
         folder: PathBuf,
         options: GoOnOptions,
         take_over: bool,
+        retry: bool,
     },
     /// A new run, from where another one was.
     Replay {
@@ -109,7 +110,13 @@ impl Entry {
                     folder,
                     options,
                     take_over,
-                } => resume(engine.resume(folder, binding, handlers), options, take_over),
+                    retry,
+                } => resume(
+                    engine.resume(folder, binding, handlers),
+                    options,
+                    take_over,
+                    retry,
+                ),
                 Begin::Replay {
                     folder,
                     checkpoint,
@@ -171,11 +178,12 @@ pub(crate) async fn begin_loaded(
             folder,
             options,
             take_over,
+            retry,
         } => {
             let builder = engine
                 .resume_loaded(folder, pipeline, ())
                 .transforms(transforms());
-            resume(builder, options, take_over)
+            resume(builder, options, take_over, retry)
         }
         Begin::Replay {
             folder,
@@ -212,8 +220,11 @@ fn start(mut start: StartBuilder, options: StartOptions) -> BeginFuture {
     Box::pin(start.budget(options.limits.budget).into_future())
 }
 
-fn resume(builder: ResumeBuilder, options: GoOnOptions, take_over: bool) -> BeginFuture {
+fn resume(builder: ResumeBuilder, options: GoOnOptions, take_over: bool, retry: bool) -> BeginFuture {
     let mut builder = go_on(builder, &options);
+    if retry {
+        builder = builder.retry();
+    }
     if take_over {
         builder = builder.take_over();
     }

@@ -40,6 +40,16 @@ impl<'s> Stopped<'s> {
         Some(self.runs.command("resume", folder, &[]))
     }
 
+    /// The command that retries a run that failed for this reason, as one word (rule D9).
+    pub(crate) fn retry(&self, code: Option<&str>) -> Option<String> {
+        let folder = self.folder.as_deref()?;
+        let options: &[&str] = match code {
+            Some(code) if NEEDS_CHANGE.contains(&code) => &["--retry", "--accept-changes"],
+            _ => &["--retry"],
+        };
+        Some(self.runs.command("resume", folder, options))
+    }
+
     /// The command that begins a run before what went wrong in this one: for which reason, as one word, and where.
     pub(crate) fn replay(&self, code: Option<&str>, node: Option<&str>) -> Option<String> {
         let folder = self.folder.as_deref()?;
@@ -58,6 +68,16 @@ impl<'s> Stopped<'s> {
         )
     }
 }
+
+/// The failures that a retry cannot get past before the pipeline is changed.
+const NEEDS_CHANGE: [&str; 6] = [
+    "no_matching_edge",
+    "dead_end",
+    "circular_pipeline",
+    "max_restarts",
+    "branch_reentry",
+    "invalid_transition",
+];
 
 /// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was
 /// told: there it is the stage that failed last.
@@ -111,6 +131,8 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<&'a str>,
     #[serde(skip_serializing_if = "BranchStates::is_empty")]
     workspace: BranchStates,
@@ -122,6 +144,11 @@ impl Finish<'_> {
         let terminal = self.terminal;
         let resume = match result.status {
             RunStatus::Paused => self.stopped.resume(),
+            _ => None,
+        };
+        let code = result.failure.as_ref().map(RunFailure::code);
+        let retry = match result.status {
+            RunStatus::Fail => self.stopped.retry(code),
             _ => None,
         };
         let replay = match result.status {
@@ -136,6 +163,7 @@ impl Finish<'_> {
                 workspace: left(result).map(|left| left.states()).unwrap_or_default(),
                 result,
                 resume: resume.as_deref(),
+                retry: retry.as_deref(),
                 replay: replay.as_deref(),
             };
             terminal.result(&serde_json::to_string(&written).unwrap_or_default());
@@ -149,6 +177,10 @@ impl Finish<'_> {
         if let Some(command) = replay.filter(|_| !terminal.json) {
             let command = terminal.paint(Paint::Bold, &command);
             terminal.progress(&format!("begin again from before it with: {command}"));
+        }
+        if let Some(command) = retry.filter(|_| !terminal.json) {
+            let command = terminal.paint(Paint::Bold, &command);
+            terminal.progress(&format!("retry with: {command}"));
         }
         exit_of(result.status, result.failure.as_ref())
     }

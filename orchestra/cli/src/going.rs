@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Canceller, Durability, Engine, RunError, RunEvent, RunFolder, RunHandle, RunResult, Script,
+    Canceller, Durability, Engine, RunError, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, Script,
     SharedPipeline, StartError, StoreError,
 };
 use orchestra_testkit::Coverage;
 
 use crate::Entry;
 use crate::agents::{ProjectAgents, secrets_of_environment};
-use crate::answers::{Answers, given};
+use crate::answers::{AnswerCommand, Answers, given};
 use crate::args::AnswerOptions;
 use crate::console::Console;
 use crate::entry::{Begin, begin_loaded};
@@ -34,9 +34,9 @@ pub(crate) struct Going<'g> {
     /// The compiled pipeline, where it is one.
     pub(crate) entry: Option<&'g Entry>,
     pub(crate) begin: Begin,
-    /// What stages do in a simulation; `None` where they are run.
+    /// What simulated stages do; `None` where all are run.
     pub(crate) script: Option<Script>,
-    /// What runs model stages; `None` in a simulation.
+    /// The project with what runs its model stages; `None` in a simulation that executes nothing.
     pub(crate) agents: Option<ProjectAgents>,
     pub(crate) answers: &'g AnswerOptions,
     pub(crate) durability: Durability,
@@ -50,27 +50,32 @@ impl Going<'_> {
         let terminal = *self.terminal;
         let shown = Arc::new(Shown::new(terminal));
         let ear = Ear::default();
-        let engine = self.engine(&shown, ear.clone())?;
+        let elsewhere = Arc::new(AnswerCommand::new(self.runs.clone()));
+        let engine = self.engine(&shown, ear.clone(), elsewhere.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
-        let ended = runtime.block_on(self.follow(&engine, &shown, ear));
+        let ended = runtime.block_on(self.follow(&engine, &shown, ear, &elsewhere));
         // What is told to stop at once is not waited for; the journal has what was done.
         runtime.shutdown_background();
         ended
     }
 
-    fn engine(&self, shown: &Arc<Shown>, ear: Ear) -> Result<Engine, CliError> {
+    fn engine(
+        &self,
+        shown: &Arc<Shown>,
+        ear: Ear,
+        elsewhere: Arc<AnswerCommand>,
+    ) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
-        let talking = self
-            .agents
-            .as_ref()
-            .map_or_else(Vec::new, |agents| agents.talking(&self.pipeline));
+        // Nobody talks with a simulated model.
+        let asked = self.agents.as_ref().filter(|_| self.script.is_none());
+        let talking = asked.map_or_else(Vec::new, |agents| agents.talking(&self.pipeline));
         let answers = Answers {
             given: given(&self.answers.answer, &self.pipeline, &talking)?,
             approve: self.answers.auto_approve,
-            console: Console::new(terminal, shown.clone()),
+            console: Console::new(terminal, shown.clone()).or_elsewhere(elsewhere, self.answers.wait),
         };
         // Called by the run itself, so that what came before a question is shown before it.
         let show = {
@@ -90,10 +95,13 @@ impl Going<'_> {
             builder = builder.simulate(script.clone());
         }
         if let Some(agents) = &self.agents {
-            builder = agents.equip(builder);
+            builder = agents.keep_secrets(builder);
             if let Some(repositories) = Repositories::of(agents.project(), self.runs) {
                 builder = builder.workspace(repositories.workspace()?);
             }
+        }
+        if let Some(agents) = asked {
+            builder = agents.equip(builder);
             if !terminal.json && !terminal.quiet {
                 builder = agents.show(builder, &self.pipeline, shown);
             }
@@ -103,7 +111,13 @@ impl Going<'_> {
             .map_err(|error| CliError::usage(error.code(), error.to_string()))
     }
 
-    async fn follow(self, engine: &Engine, shown: &Shown, ear: Ear) -> Result<Exit, CliError> {
+    async fn follow(
+        self,
+        engine: &Engine,
+        shown: &Shown,
+        ear: Ear,
+        elsewhere: &AnswerCommand,
+    ) -> Result<Exit, CliError> {
         // A signal that comes while the run begins is heard too.
         let mut signals = Signals::new();
         let (pipeline, simulated) = (self.pipeline, self.script.is_some());
@@ -125,6 +139,9 @@ impl Going<'_> {
                 _ => start_error(&error, self.runs, before.as_deref()),
             }
         })?;
+        if let Some(folder) = handle.run_dir() {
+            elsewhere.begun(folder);
+        }
         show_branches(&handle, shown);
         let finish = Finish {
             pipeline: &pipeline,
@@ -234,6 +251,25 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
             Exit::Invalid,
             Some(format!("`{}` lists them", command("checkpoints", &[]))),
         ),
+        StartError::Over(over) if is_failed(over.failure.as_ref()) => fault(
+            Exit::Usage,
+            Some(format!("retry it with `{}`", command("resume", &["--retry"]))),
+        ),
+        StartError::NotFailed { .. } => fault(
+            Exit::Usage,
+            Some(format!("resume it with `{}`", command("resume", &[]))),
+        ),
+        StartError::NothingToRetry { .. } => fault(
+            Exit::Usage,
+            Some(format!(
+                "change the pipeline, then `{}`",
+                command("resume", &["--retry", "--accept-changes"])
+            )),
+        ),
+        StartError::CheckpointAtEnd { .. } => fault(
+            Exit::Usage,
+            Some(format!("`{}` lists them", command("checkpoints", &[]))),
+        ),
         StartError::Over(_) => fault(
             Exit::Usage,
             Some(format!(
@@ -252,6 +288,11 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
         StartError::Workspace(_) => fault(Exit::Invalid, None),
         _ => fault(Exit::Usage, None),
     }
+}
+
+/// Whether a run that ended so can be retried.
+fn is_failed(failure: Option<&RunFailure>) -> bool {
+    failure.is_some_and(|failure| !matches!(failure, RunFailure::Cancelled { .. }))
 }
 
 /// A run that could not go on in the middle.

@@ -14,6 +14,7 @@ mod finish;
 mod going;
 mod layout;
 mod listing;
+mod parameters;
 mod pipelines;
 mod progress;
 mod runs;

@@ -1,10 +1,12 @@
 //! How a run looks while it goes: one line a stage, the way taken and why, and a live line on a terminal.
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestra_engine::{EventKind, RunEvent, RunId, Status, TestedCondition, Timestamp};
+use orchestra_engine::{EventKind, RunEvent, RunId, StageText, Status, TestedCondition, Timestamp};
+use orchestra_graph::Rule;
 
 use crate::console::Screen;
 use crate::layout::{between, now};
@@ -36,6 +38,12 @@ impl Screen for Shown {
         let mut progress = self.progress();
         progress.begun = !text.ends_with('\n');
         progress.terminal.write(text);
+    }
+
+    fn shows_answer(&self, node: &str, text: &str) -> bool {
+        let progress = self.progress();
+        let answer = progress.answers.get(node);
+        answer.is_some_and(|answer| answer.trim() == text.trim())
     }
 
     fn end_line(&self) {
@@ -77,6 +85,8 @@ pub(crate) struct Progress {
     begun: bool,
     /// The stage whose model spoke last.
     speaking: Option<String>,
+    /// What is on the screen of the last answer of each stage's model.
+    answers: HashMap<String, String>,
     /// The lines that wait for the answer to a question; `None` where none is open.
     held: Option<Vec<String>>,
     /// The branches that the run works on, until its title is shown; `None` behind that.
@@ -95,6 +105,7 @@ impl Progress {
             inside: String::new(),
             begun: false,
             speaking: None,
+            answers: HashMap::new(),
             held: None,
             branches: Some(Vec::new()),
         }
@@ -141,12 +152,16 @@ impl Progress {
                 checkpoint,
                 repaired,
                 replayed_from,
+                retry,
                 ..
             } => {
                 let inside = &self.inside;
                 self.running.retain(|running| !running.name.starts_with(inside));
                 let from = replayed_from.as_ref().unwrap_or(checkpoint);
-                self.note(&format!("goes on from {from}"));
+                self.note(&match retry {
+                    Some(node) => format!("resumed from {from}, retries {node}"),
+                    None => format!("goes on from {from}"),
+                });
                 for mended in repaired {
                     self.note(&format!("mended: {}", one_line(mended)));
                 }
@@ -294,14 +309,47 @@ impl Progress {
                     .find(|tested| tested.held && tested.to == *to)
                     .map_or_else(
                         || rule.describe().to_owned(),
-                        |tested| format!("{}{}", tested.condition, values(tested)),
+                        |tested| {
+                            let condition = format!("{}{}", tested.condition, values(tested));
+                            match rule {
+                                // The condition alone would not say why the edge was taken.
+                                Rule::Choice => format!("{}: {condition}", rule.describe()),
+                                Rule::PartialAsSuccess => {
+                                    format!("{condition}, with the partial success taken as a success")
+                                }
+                                _ => condition,
+                            }
+                        },
                     );
                 let branch = branch
                     .as_deref()
                     .map_or_else(String::new, |branch| bracketed(branch) + " ");
                 self.note(&format!("{branch}-> {to} ({why})"));
             }
+            EventKind::SteeringRead {
+                node,
+                branch,
+                instruction,
+                ..
+            } => {
+                let name = named(branch.as_deref(), node);
+                self.note(&format!(
+                    "{name} reads its manager's instruction: {}",
+                    one_line(instruction)
+                ));
+            }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
+            EventKind::StageWarning {
+                node,
+                branch,
+                message,
+                ..
+            } => {
+                let branch = branch
+                    .as_deref()
+                    .map_or_else(String::new, |branch| bracketed(branch) + " ");
+                self.note(&format!("{branch}{node}: warning: {message}"));
+            }
             _ => {}
         }
     }
@@ -379,12 +427,21 @@ impl Progress {
     }
 
     /// Shows a piece of what a model says to the person who talks with it.
-    pub(crate) fn spoken(&mut self, node: &str, piece: &str) {
+    pub(crate) fn spoken(&mut self, piece: &StageText) {
+        let node = &*piece.node;
+        if piece.starts_answer {
+            self.answers.remove(node);
+        }
+        // What comes while somebody answers another question is shown with the question that it leads to.
         if self.held.is_some() {
             return;
         }
+        self.answers
+            .entry(node.to_owned())
+            .or_default()
+            .push_str(&piece.text);
         self.clear();
-        if self.speaking.as_deref() != Some(node) || !self.begun {
+        if piece.starts_answer || self.speaking.as_deref() != Some(node) || !self.begun {
             self.end_line();
             let name = self.terminal.paint(Paint::Bold, &format!("    {node}: "));
             self.terminal.write(&name);
@@ -396,7 +453,7 @@ impl Progress {
             c if c.is_control() => " ".to_owned(),
             c => c.to_string(),
         };
-        let text: String = piece.chars().map(shown).collect();
+        let text: String = piece.text.chars().map(shown).collect();
         self.terminal.write(&text);
         self.begun = true;
     }

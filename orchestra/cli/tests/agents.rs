@@ -93,6 +93,70 @@ fn another_default_provider_switches_every_stage_that_does_not_say_otherwise() {
     assert_eq!(compiled(&place), after);
 }
 
+/// What `compile` says of the provider of a model, with the rule by which it was chosen.
+fn provider_of(place: &Place, providers: &str, model: &str) -> (String, String) {
+    place.write("orchestra.yaml", format!("providers:\n{providers}"));
+    place.write(
+        "a.dot",
+        format!("digraph {{ start -> ask -> exit; ask [prompt=x, llm_model={model:?}] }}"),
+    );
+    let compiled = place.call(&["compile", "a.dot", "--json"]).exits(0);
+    let [_, provider, _, rule] = chosen(&compiled.objects().pop().unwrap()).remove(0);
+    (provider, rule)
+}
+
+#[test]
+fn a_model_without_a_provider_tells_its_provider() {
+    let place = Place::new();
+    let is = |providers: &str, model: &str, provider: &str, rule: &str| {
+        let found = provider_of(&place, providers, model);
+        assert_eq!(
+            found,
+            (provider.to_owned(), rule.to_owned()),
+            "{model} of {providers}"
+        );
+    };
+    let two = "  default: anthropic\n  anthropic: {models: {smart: claude-opus-4-6}}\n  \
+               openai: {models: {best: gpt-5, own: house-model}}\n";
+    is(two, "house-model", "openai", "models");
+    is(two, "own", "openai", "models");
+    for model in ["gpt-4.1", "o3-mini", "codex-mini-latest"] {
+        is(two, model, "openai", "family");
+    }
+    is(two, "claude-haiku-4-5", "anthropic", "project");
+    is(two, "some-other-model", "anthropic", "project");
+    // No default is needed where the name tells.
+    let without = two.replace("  default: anthropic\n", "");
+    is(&without, "claude-haiku-4-5", "anthropic", "family");
+    // What the default cannot have is asked of the vendor, which is known without a configuration.
+    is(two, "gemini-2.5-pro", "gemini", "family");
+    // A server that speaks as another one does may have any model.
+    let proxy =
+        "  default: anthropic\n  anthropic: {api_base: 'https://proxy.example.org', models: {smart: x}}\n";
+    is(proxy, "gemini-2.5-pro", "anthropic", "project");
+    let mirrored =
+        "  default: west\n  east: {kind: anthropic, models: {}}\n  west: {kind: anthropic, models: {}}\n";
+    is(mirrored, "claude-haiku-4-5", "west", "project");
+    let table = place.call(&["compile", "a.dot"]).exits(0).stdout;
+    assert!(table.contains("west [project]"), "{table}");
+    place.write(
+        "orchestra.yaml",
+        format!(
+            "providers:\n{}",
+            mirrored.replace("default: west", "default: openai")
+        ),
+    );
+    let refused = place.call(&["compile", "a.dot"]).exits(3);
+    for part in [
+        "a.dot:1:",
+        "ambiguous_provider",
+        "`east`, `west`",
+        "llm_provider=east",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+}
+
 #[test]
 fn a_key_that_is_missing_is_named_and_exits_with_code_4() {
     let project = Project::new("");

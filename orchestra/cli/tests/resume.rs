@@ -260,9 +260,10 @@ fn a_failed_run_names_the_replay_from_before_the_stage_that_failed() {
     let text = tools(true).replace("echo on the wall >&2; exit 3", "test -f mended");
     place.write("a.dot", text.replace("echo first", "echo first >> first"));
     let failed = place.call(&["run", "a.dot"]).exits(1);
-    let line = failed.last_line();
-    let command = line
-        .strip_prefix("begin again from before it with: orchestra ")
+    let command = failed
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("begin again from before it with: orchestra "))
         .unwrap();
     place.write("mended", "");
     let words: Vec<&str> = command.split(' ').collect();

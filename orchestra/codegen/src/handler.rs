@@ -424,7 +424,7 @@ impl Handler<'_> {
             reads.extend(quote! {
                 let #name = match #constant.read(&stage) {
                     ::core::result::Result::Ok(value) => value,
-                    ::core::result::Result::Err(outcome) => return *outcome,
+                    ::core::result::Result::Err(end) => return *end,
                 };
             });
             names.push(name);
@@ -445,7 +445,7 @@ impl Handler<'_> {
                 ::std::boxed::Box::pin(async move {
                     #reads
                     #shared
-                    (#returned.outcome)(#run)
+                    (#returned.end)(#run)
                 })
             });
         }

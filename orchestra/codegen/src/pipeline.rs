@@ -386,6 +386,7 @@ fn sketch(analysis: &Analysis<'_>) -> Pipeline {
             fallback_retry_target: None,
             max_visits: None,
             goal_gate: false,
+            goal_condition: None,
             allow_partial: false,
             retry: Retry::ONCE,
             fan_out: None,

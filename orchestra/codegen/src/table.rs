@@ -119,10 +119,11 @@ fn nodes(code: &mut Code, pipeline: &Pipeline) {
             target(row.fallback_retry_target),
             row.max_visits,
             row.child,
+            row.goal_condition,
         ];
         let flags =
             u8::from(row.on_failure_route) | u8::from(row.goal_gate) << 1 | u8::from(row.allow_partial) << 2;
-        if row.end == End::Unstated && flags == 0 && numbers == [None; 4] {
+        if row.end == End::Unstated && flags == 0 && numbers == [None; 5] {
             continue;
         }
         more.push("(").show(at).push(match row.end {
@@ -274,7 +275,9 @@ fn conditions(code: &mut Code, pipeline: &Pipeline) {
             .push(",")
             .show(start)
             .push(",")
-            .show(start + row.keys.len());
+            .show(start + row.keys.len())
+            .push(",")
+            .show(row.needs_failure);
         rows.push(",c").show(at).push("),");
         code.push("fn c").show(at).push("(x:&Facts<'_>)->bool{");
         match &row.test {

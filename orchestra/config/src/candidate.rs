@@ -16,6 +16,7 @@ pub(crate) enum Place {
 }
 
 /// A value that may be chosen.
+#[derive(Clone)]
 pub(crate) struct Candidate<T> {
     pub(crate) value: T,
     pub(crate) reason: Reason,

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use orchestra_graph::{Diagnostic, Report, Span};
+use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
 use crate::decode::{Codes, Decode, Faults, suggestion};
 use crate::located::Located;
 use crate::names::{BUILT_IN_TOOLS, place, tool_name};
 use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
 use crate::tree;
-use crate::workspace::{self, GIT_VARIABLES};
+use crate::workspace;
 
 /// The codes of faults of `orchestra.yaml`.
-const CODES: Codes = Codes {
+pub(crate) const CODES: Codes = Codes {
     syntax: "config_syntax",
     unknown_key: "config_unknown_key",
     duplicate_key: "config_duplicate_key",
@@ -240,7 +240,6 @@ fn settings(backend: &Backend) -> Vec<(&'static str, Span, BackendKind)> {
             backend.environment.first().map(|name| name.span),
             Cli,
         ),
-        ("interactive", at(&backend.interactive), Cli),
     ];
     let given = all.into_iter();
     given

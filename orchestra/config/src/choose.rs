@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use orchestra_graph::{Diagnostic, NodeIndex, Source, Span};
 
 use crate::candidate::{Candidate, Doer, Place, of_attribute, of_configuration, of_word};
-use crate::check::{unknown_backend, unknown_provider};
+use crate::check::unknown_backend;
 use crate::decode::suggestion;
 use crate::layers::{LayerKind, LayerUse, Library, NoLayer, missing};
 use crate::located::Located;
@@ -70,12 +70,13 @@ impl<'r> Resolver<'r> {
         let kind = configuration
             .backend_kind(&backend.value)
             .unwrap_or(BackendKind::Agent);
-        let provider = self.provider(node, &doer, own, kind);
+        let named_model = self.named_model(node, &doer, own);
+        let provider = self.provider(node, &doer, own, kind, named_model.as_ref());
         let settings = provider
             .as_ref()
             .and_then(|provider| configuration.providers.named.get(&provider.value))
             .map(|settings| &settings.value);
-        let (model, alias) = self.model(node, &doer, own, kind, provider.as_ref(), settings);
+        let (model, alias) = self.model(node, named_model, kind, provider.as_ref(), settings);
         let effort = of_word(of_node("reasoning_effort"), Effort::of)
             .or_else(|| doer.said(&doer.agent.reasoning_effort))
             .or_else(|| of_word(of_graph("reasoning_effort"), Effort::of))
@@ -104,6 +105,7 @@ impl<'r> Resolver<'r> {
             .or_else(|| of_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend));
         let temperature = doer.said(&doer.agent.temperature);
         self.check_mode(node, &mode, &backend, kind);
+        self.check_hooks(node, &backend, kind);
         let tools = self.tools(node, &doer, &backend, kind);
         let (system, mut layers) = self.system(node, &doer);
         let task = self.task(node, &doer, variables, &mut layers);
@@ -278,59 +280,24 @@ impl<'r> Resolver<'r> {
         chosen
     }
 
-    fn provider(
-        &mut self,
+    /// The model that somebody names, by its name or by one that a provider gives it.
+    fn named_model(
+        &self,
         node: NodeIndex,
         doer: &Doer<'_>,
         own: Option<&PipelineSettings>,
-        kind: BackendKind,
     ) -> Option<Candidate<String>> {
-        let configuration = &self.project.configuration;
-        let providers = &configuration.providers;
-        let only = || {
-            let mut named = providers.named.iter();
-            let first = named.next().filter(|_| named.next().is_none())?;
-            Some(Candidate {
-                value: first.0.clone(),
-                reason: Reason::Project,
-                place: Place::Configuration(first.1.span),
-            })
-        };
-        let chosen = of_attribute(self.stages.of_node(node, "llm_provider"))
-            .or_else(|| doer.said(&doer.agent.provider))
-            .or_else(|| of_attribute(self.stages.of_graph("llm_provider")))
-            .or_else(|| of_configuration(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline))
-            .or_else(|| of_configuration(providers.default.as_ref(), Reason::Project))
-            .or_else(only);
-        match &chosen {
-            Some(chosen) => {
-                let known = configuration.provider_kind(&chosen.value).is_some()
-                    || providers.named.contains_key(&chosen.value);
-                if !known {
-                    self.tell(node, chosen.place, |span| {
-                        unknown_provider(configuration, &chosen.value, span)
-                    });
-                }
-            }
-            // Without a configuration nothing is said of models yet; a run says so where it needs one.
-            None if kind.needs_model() && self.project.path.is_some() => {
-                let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
-                self.tell(node, Place::Nowhere, |span| {
-                    Diagnostic::error("unknown_provider", message, span)
-                        .help("add `providers: {default: NAME}` to the configuration")
-                });
-            }
-            None => {}
-        }
-        chosen
+        of_attribute(self.stages.of_node(node, "llm_model"))
+            .or_else(|| doer.said(&doer.agent.model))
+            .or_else(|| of_attribute(self.stages.of_graph("llm_model")))
+            .or_else(|| of_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
     }
 
     /// The model, and the word that stood for it.
     fn model(
         &mut self,
         node: NodeIndex,
-        doer: &Doer<'_>,
-        own: Option<&PipelineSettings>,
+        named: Option<Candidate<String>>,
         kind: BackendKind,
         provider: Option<&Candidate<String>>,
         settings: Option<&Provider>,
@@ -343,10 +310,7 @@ impl<'r> Resolver<'r> {
                 place: Place::Configuration(smart.1.span),
             })
         };
-        let chosen = of_attribute(self.stages.of_node(node, "llm_model"))
-            .or_else(|| doer.said(&doer.agent.model))
-            .or_else(|| of_attribute(self.stages.of_graph("llm_model")))
-            .or_else(|| of_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
+        let chosen = named
             .or_else(|| {
                 of_configuration(
                     settings.and_then(|own| own.default_model.as_ref()),
@@ -401,44 +365,6 @@ impl<'r> Resolver<'r> {
             });
         }
         (Some(chosen), None)
-    }
-
-    fn check_mode(
-        &mut self,
-        node: NodeIndex,
-        mode: &Candidate<Mode>,
-        backend: &Candidate<String>,
-        kind: BackendKind,
-    ) {
-        if mode.value != Mode::Interactive {
-            return;
-        }
-        let settings = self.project.configuration.backends.get(&backend.value);
-        let able = match kind {
-            BackendKind::Agent | BackendKind::Simulation => true,
-            BackendKind::Direct => false,
-            BackendKind::Cli => {
-                settings.is_some_and(|own| own.interactive.as_ref().is_some_and(|able| able.value))
-            }
-        };
-        if able {
-            return;
-        }
-        let message = format!(
-            "the backend `{}` cannot talk with a person during a stage",
-            backend.value
-        );
-        let help = match kind {
-            BackendKind::Cli => {
-                "choose a backend of the kind `agent`, or say `interactive: true` if the program can"
-            }
-            _ => "choose a backend of the kind `agent`, or the mode `autonomous`",
-        };
-        self.tell(node, mode.place, |span| {
-            Diagnostic::error("backend_capability", message, span)
-                .note(format!("a backend of the kind `{kind}` is asked once"))
-                .help(help)
-        });
     }
 
     /// The tools of a stage. Those that a node or else its agent names are added to the backend's, or to what the agent

@@ -39,6 +39,11 @@ macro_rules! page {
 
 static PAGES: &[Page] = &[
     page!(
+        "ambiguous_provider",
+        "several providers have the model of a stage",
+        "rule F11"
+    ),
+    page!(
         "backend_capability",
         "a backend cannot do what a stage wants of it",
         "Orchestra, backend selection"

@@ -6,6 +6,7 @@
 
 mod built_in;
 mod candidate;
+mod capability;
 mod check;
 mod choose;
 mod decode;
@@ -14,6 +15,7 @@ mod files;
 mod layers;
 mod located;
 mod names;
+mod provider;
 mod reports;
 mod repositories;
 mod resolve;
@@ -26,6 +28,7 @@ mod stage;
 mod table;
 mod template;
 mod tree;
+mod user;
 mod values;
 mod workspace;
 
@@ -34,6 +37,7 @@ pub use files::{FileUse, Sources};
 pub use layers::{LayerKind, LayerUse};
 pub use located::Located;
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
+pub use provider::is_o_series;
 pub use resolve::{Project, ResolveOptions};
 pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 #[cfg(feature = "schema")]
@@ -44,5 +48,6 @@ pub use settings::{
     ProviderKind, Providers, Repository, Timespan, Workspace,
 };
 pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, TaskTemplate, TemplateError};
+pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
-pub use workspace::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
+pub use workspace::DEFAULT_BRANCH_PREFIX;

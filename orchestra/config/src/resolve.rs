@@ -63,7 +63,8 @@ impl Default for Project {
 pub struct ResolveOptions<'r> {
     /// How prompt layers are read; paths are relative to whatever those of configuration and pipeline are.
     pub reader: Option<&'r dyn ChildReader>,
-    /// Agents that the program defines. One of the same name in the configuration stands in place of it.
+    /// Agents that the program or the [user](crate::UserFiles) defines. One of the same name in the configuration stands in
+    /// place of it.
     pub agents: BTreeMap<String, Agent>,
     /// Tools that the program defines.
     pub tools: Vec<String>,

@@ -30,6 +30,10 @@ words! {
         Graph = "graph",
         /// The pipeline's entry in the configuration.
         Pipeline = "pipeline",
+        /// The model: one provider alone names it among its `models`.
+        Models = "models",
+        /// The model: its name begins as those of a vendor do.
+        Family = "family",
         /// The configuration, for all pipelines.
         Project = "project",
         /// The provider of the model.

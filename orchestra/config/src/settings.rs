@@ -341,8 +341,6 @@ section! {
         pub timeout: Option<Located<Timespan>>,
         /// `cli`: names of environment variables that it may see besides the usual ones.
         pub environment: Vec<Located<String>>,
-        /// `cli`: whether a person may talk with it during the stage.
-        pub interactive: Option<Located<bool>>,
     }
 }
 

@@ -144,7 +144,11 @@ impl Case {
     /// Backend, provider, model and effort by the plain reading of the order.
     fn expected(&self) -> (String, Option<String>, Option<String>, Option<String>) {
         let backend = self.first(&self.backend).unwrap_or_else(|| "agent".to_owned());
-        let provider = self.first(&self.provider);
+        // Below what names a provider, and above the project's default, the model's name tells it.
+        let mut named = self.provider.clone();
+        let default = named[6].take();
+        let by_model = (self.first(&self.model).as_deref() == Some("gpt-5")).then(|| "one".to_owned());
+        let provider = self.first(&named).or(by_model).or(default);
         let Some(named) = &provider else {
             return (backend, None, self.first(&self.model), self.first(&self.effort));
         };

@@ -1,24 +1,19 @@
 //! Human gates: a question, its answer, its time-out (Attractor 4.6, rules H1 to H4).
 
-use orchestra_graph::Stage;
+use orchestra_graph::Pipeline;
 
 use crate::effect::{Effect, EffectId, Observation};
 use crate::human::{Answer, AnsweredBy, Question, Reply};
-use crate::line::{Flow, Move, Step};
+use crate::line::{Flow, Move, Records, Step, facts};
 use crate::outcome::{Outcome, Status};
 use crate::state::{Line, Phase};
 
 impl Step<'_> {
-    /// Asks a person for the way on (Attractor 4.6, rules H1 to H3).
-    pub(crate) fn ask(&mut self, line: &mut Line, stage: Stage<'_>, id: EffectId) -> Result<Move, Flow> {
-        let question = Box::new(Question::of_gate(
-            self.pipeline,
-            stage.index(),
-            id.name(self.pipeline),
-        ));
+    /// Asks a person for the way on (Attractor 4.6, rules H1 to H3, H5).
+    pub(crate) fn ask(&mut self, line: &mut Line, id: EffectId) -> Result<Move, Flow> {
+        let question = Box::new(line.question(self.pipeline, id.name(self.pipeline)));
         if question.options.is_empty() {
-            let reason = "the gate has no outgoing edge that a person could choose";
-            return Ok(Move::Ended(Outcome::fail_terminal(reason)));
+            return Ok(Move::Ended(no_choice_offered(&question)));
         }
         line.phase = Phase::Asking(question.clone());
         if let Some(delay) = question.timeout {
@@ -112,4 +107,25 @@ impl Step<'_> {
         });
         self.go(line, Move::Ended(outcome))
     }
+}
+
+impl Line {
+    /// The question of the gate where the line is. It follows from the state alone, so that a run that is resumed asks
+    /// the same one.
+    pub(crate) fn question(&self, pipeline: &Pipeline, name: String) -> Question {
+        let stage = pipeline.stage(self.at.node);
+        let records = Records::new(pipeline, self);
+        let facts = facts(pipeline, self, stage, &records);
+        Question::at_gate(pipeline, stage.index(), name, &facts)
+    }
+}
+
+/// The failure of a gate that has no choice to offer (rule H5).
+fn no_choice_offered(question: &Question) -> Outcome {
+    let withheld: Vec<String> = question.withheld.iter().map(ToString::to_string).collect();
+    let reason = match &withheld[..] {
+        [] => "the gate has no outgoing edge that a person could choose".to_owned(),
+        withheld => format!("the gate offers no choice; withheld are {}", withheld.join(", ")),
+    };
+    Outcome::fail_terminal(reason).with_code("no_choice_offered")
 }

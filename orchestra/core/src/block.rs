@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
 use crate::files::JoinedBranch;
-use crate::line::{Flow, LineEnd, Move, Step, facts};
+use crate::line::{Flow, LineEnd, Move, Records, Step, facts};
 use crate::outcome::{Outcome, Status};
 use crate::state::{Line, NodeOutcome, Phase};
 
@@ -40,6 +40,8 @@ pub struct Block {
     pub(crate) failed: u32,
     pub(crate) first_failure: String,
     pub(crate) visits: Arc<[u32]>,
+    /// How nodes had ended before it began.
+    pub(crate) outcomes: Arc<[(u32, Status)]>,
     pub(crate) began: Duration,
     /// How long the block may take (rule Y6).
     pub(crate) timeout: Option<Duration>,
@@ -197,7 +199,9 @@ impl Step<'_> {
             let reason = format!("more than {MAX_NESTING} parallel blocks are inside one another");
             return Ok(Move::Ended(Outcome::fail_terminal(reason)));
         }
-        let (edges, tested) = branches(self.pipeline, stage.index(), &facts(self.pipeline, line, stage));
+        let records = Records::new(self.pipeline, line);
+        let facts = facts(self.pipeline, line, stage, &records);
+        let (edges, tested) = branches(self.pipeline, stage.index(), &facts);
         let count = edges.len() as u32;
         self.tell(|| Observation::ParallelStarted {
             id,
@@ -226,6 +230,7 @@ impl Step<'_> {
             failed: 0,
             first_failure: String::new(),
             visits: line.visits.fork(),
+            outcomes: line.outcomes.fork(),
             began: self.totals.elapsed,
             timeout: stage.duration("timeout"),
         });
@@ -304,7 +309,11 @@ impl Step<'_> {
         let branch = &mut block.branches[place];
         branch.began = self.totals.elapsed;
         self.take(branch.edge);
-        let mut begun = Box::new(line.fork(path_of(line, branch.edge), block.visits.clone()));
+        let mut begun = Box::new(line.fork(
+            path_of(line, branch.edge),
+            block.visits.clone(),
+            block.outcomes.clone(),
+        ));
         begun.at.edge = Some(branch.edge);
         self.tell(|| Observation::ParallelBranchStarted {
             branch: begun.branch.clone(),

@@ -322,6 +322,15 @@ pub enum Event {
         /// Tokens and money.
         usage: Usage,
     },
+    /// Somebody wants a run that failed to be retried (rule D9); without effect on any other.
+    Retried {
+        /// The stage that is visited again, or the node whose edges are chosen from again.
+        #[serde(with = "node_number")]
+        node: NodeIndex,
+        /// Whether it is the edges.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        from_edges: bool,
+    },
     /// Somebody wants the run to end.
     CancelRequested {
         /// Why.
@@ -551,5 +560,19 @@ impl BranchStatus {
     /// Whether it counts towards the join policy.
     pub const fn is_success(self) -> bool {
         matches!(self, BranchStatus::Success | BranchStatus::PartialSuccess)
+    }
+}
+
+/// A node as the number of its row.
+mod node_number {
+    use orchestra_graph::NodeIndex;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(node: &NodeIndex, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(node.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NodeIndex, D::Error> {
+        u32::deserialize(deserializer).map(NodeIndex)
     }
 }

@@ -81,6 +81,9 @@ pub enum RunFailure {
         outcome: String,
         /// Why it failed; may be empty.
         reason: String,
+        /// The gate's own condition and the values that it saw, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        condition: Option<String>,
         /// How often gates may send the run back, where they did; `None` where no target is named.
         limit: Option<u32>,
     },
@@ -241,12 +244,16 @@ impl fmt::Display for RunFailure {
                 node,
                 outcome,
                 reason,
+                condition,
                 limit,
             } => {
-                write!(
-                    f,
-                    "the goal gate `{node}` is unsatisfied, its outcome is `{outcome}`"
-                )?;
+                match condition {
+                    Some(condition) => write!(f, "the goal gate `{node}` is unsatisfied, {condition}")?,
+                    None => write!(
+                        f,
+                        "the goal gate `{node}` is unsatisfied, its outcome is `{outcome}`"
+                    )?,
+                }
                 if !reason.is_empty() {
                     write!(f, ": {reason}")?;
                 }

@@ -134,8 +134,11 @@ impl Line {
         self.snapshot()?.unfinished.as_deref()
     }
 
-    /// Takes a new snapshot.
+    /// Takes a new snapshot. Files that changed make the next failure of every stage a new one (rule R10).
     pub(crate) fn keep_snapshot(&mut self, snapshot: Snapshot) {
+        if self.snapshot().is_none_or(|known| known.value != snapshot.value) {
+            self.failing.clear();
+        }
         let files = self.files.get_or_insert_default();
         if snapshot.joined {
             files.joining = None;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use orchestra_graph::{NodeIndex, Pipeline, choice_named, choices, label_text};
+use orchestra_graph::condition::Facts;
+use orchestra_graph::{Choice, NodeIndex, Offers, Pipeline, Tested, choices, offers};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::option::{Named, QuestionOption, UnmetCondition, WithheldOption, named};
 use crate::outcome::Outcome;
 
 /// What kind of answer a question wants (Attractor 6.2, 11.8).
@@ -31,68 +33,6 @@ pub enum QuestionKind {
     MultiSelect,
     /// Any text.
     FreeText,
-}
-
-/// One of the answers that a question offers.
-///
-/// ```
-/// use orchestra_core::QuestionOption;
-/// let option = QuestionOption::new("Y", "Yes, ship");
-/// assert_eq!((option.key.as_str(), option.label.as_str()), ("Y", "Yes, ship"));
-/// assert_eq!((option.to.is_none(), option.to_string().as_str()), (true, "[Y] Yes, ship"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct QuestionOption {
-    /// The key that answers for it.
-    pub key: String,
-    /// What a person reads.
-    pub label: String,
-    /// The node that the run goes to, where the question is a gate's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
-    /// Whether it takes any text that names no other option (rule H4).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub freeform: bool,
-}
-
-impl QuestionOption {
-    /// An option.
-    pub fn new(key: impl Into<String>, label: impl Into<String>) -> QuestionOption {
-        QuestionOption {
-            key: key.into(),
-            label: label.into(),
-            to: None,
-            freeform: false,
-        }
-    }
-}
-
-/// The option as it is offered: `[Y] Yes`, or `any text: Comment`.
-impl fmt::Display for QuestionOption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = label_text(&self.label);
-        match self.freeform {
-            true => write!(f, "any text: {label}"),
-            false => write!(f, "[{}] {label}", self.key),
-        }
-    }
-}
-
-/// The option that an answer names.
-fn named<'o>(
-    mut options: impl Iterator<Item = &'o QuestionOption> + Clone,
-    answer: &str,
-) -> Option<&'o QuestionOption> {
-    let choices = options.clone().map(|option| {
-        [
-            &*option.key,
-            &*option.label,
-            option.to.as_deref().unwrap_or_default(),
-        ]
-    });
-    let place = choice_named(choices, answer)?;
-    options.nth(place)
 }
 
 /// A question to a person (Attractor 6.2).
@@ -120,6 +60,9 @@ pub struct Question {
     /// The answers that it offers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<QuestionOption>,
+    /// The answers that it does not offer now, because no condition on their edges holds (rule H5).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<WithheldOption>,
     /// The key of the option that is taken when nobody answers in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
@@ -138,8 +81,6 @@ pub struct Question {
 
 /// The metadata of a question that is a turn of a conversation.
 const CHAT: &str = "chat";
-/// The metadata of a question whose text was shown while a model wrote it.
-const SPOKEN: &str = "spoken";
 
 impl Question {
     /// A question of a kind without options.
@@ -150,6 +91,7 @@ impl Question {
             text: text.into(),
             kind,
             options: Vec::new(),
+            withheld: Vec::new(),
             default: None,
             timeout: None,
             metadata: BTreeMap::new(),
@@ -199,38 +141,49 @@ impl Question {
         self.metadata(CHAT, true)
     }
 
-    /// Says that those who see what models write, while they write it, have seen the text.
-    #[must_use]
-    pub fn spoken(self) -> Question {
-        self.metadata(SPOKEN, true)
-    }
-
-    /// Whether those who see what models write have seen the text.
-    pub fn is_spoken(&self) -> bool {
-        self.metadata.get(SPOKEN) == Some(&Value::Bool(true))
-    }
-
     /// Whether it is a turn of a conversation with a model.
     pub fn is_chat(&self) -> bool {
         self.metadata.get(CHAT) == Some(&Value::Bool(true))
     }
 
-    /// The question of a human gate (Attractor 4.6). The gate's `timeout` is the question's.
+    /// Returns the question of a human gate with all its choices, whatever the conditions on their edges say
+    /// (Attractor 4.6). The gate's `timeout` is the question's.
     pub fn of_gate(pipeline: &Pipeline, gate: NodeIndex, id: String) -> Question {
+        let offered = choices(pipeline, gate);
+        let withheld = Vec::new();
+        Question::from_offers(pipeline, gate, id, Offers { offered, withheld })
+    }
+
+    /// Returns the question that a human gate asks in a run: the choices whose conditions hold, and those that are
+    /// withheld (rule H5).
+    pub(crate) fn at_gate(pipeline: &Pipeline, gate: NodeIndex, id: String, facts: &Facts<'_>) -> Question {
+        Question::from_offers(pipeline, gate, id, offers(pipeline, gate, facts))
+    }
+
+    fn from_offers(pipeline: &Pipeline, gate: NodeIndex, id: String, offers: Offers) -> Question {
         let stage = pipeline.stage(gate);
-        let options: Vec<QuestionOption> = choices(pipeline, gate)
-            .into_iter()
-            .map(|choice| QuestionOption {
-                to: Some(pipeline.stage(choice.to).id().to_owned()),
-                key: choice.key,
-                label: choice.label,
-                freeform: choice.freeform,
-            })
-            .collect();
+        let option = |choice: Choice| QuestionOption {
+            to: Some(pipeline.stage(choice.to).id().to_owned()),
+            key: choice.key,
+            label: choice.label,
+            freeform: choice.freeform,
+        };
+        let options: Vec<QuestionOption> = offers.offered.into_iter().map(option).collect();
+        let withheld = offers.withheld.into_iter().map(|withheld| WithheldOption {
+            option: option(withheld.choice),
+            conditions: unmet(pipeline, &withheld.tested),
+        });
+        let withheld: Vec<WithheldOption> = withheld.collect();
         let only_text = !options.is_empty() && options.iter().all(|option| option.freeform);
-        let default = stage
+        let wanted = stage
             .text("human.default_choice")
             .filter(|text| !text.trim().is_empty());
+        // A default that is withheld is none: a time-out must not take it either.
+        let default = wanted.and_then(|wanted| match named(&options, &withheld, wanted) {
+            Some(Named::Offered(option)) => Some(option.key.clone()),
+            Some(Named::Withheld(_)) => None,
+            None => Some(wanted.to_owned()),
+        });
         Question {
             id,
             node: stage.id().to_owned(),
@@ -240,11 +193,9 @@ impl Question {
             } else {
                 QuestionKind::SingleSelect
             },
-            default: default.map(|wanted| {
-                let named = named(options.iter(), wanted);
-                named.map_or_else(|| wanted.to_owned(), |option| option.key.clone())
-            }),
+            default,
             options,
+            withheld,
             timeout: stage.duration("timeout"),
             metadata: BTreeMap::new(),
         }
@@ -253,7 +204,8 @@ impl Question {
     /// Finds what an answer says (rule H2).
     ///
     /// # Errors
-    /// It matches nothing that the question offers; it never falls to the first option.
+    /// It matches nothing that the question offers, or names a choice that is withheld; it never falls to the first
+    /// option.
     pub fn accept(&self, answer: &Answer) -> Result<Accepted, AnswerRefused> {
         let texts = match &answer.reply {
             Reply::Skipped | Reply::TimedOut => return Err(AnswerRefused::new(self, "")),
@@ -266,7 +218,9 @@ impl Question {
                 "n" | "no" | "false" => Ok(Accepted::yes(false)),
                 _ => Err(AnswerRefused::new(self, &text())),
             },
-            QuestionKind::FreeText if text().trim().is_empty() => Err(AnswerRefused::new(self, &text())),
+            QuestionKind::FreeText if text().trim().is_empty() || self.withholds(&text()) => {
+                Err(AnswerRefused::new(self, &text()))
+            }
             QuestionKind::FreeText => Ok(Accepted {
                 options: self
                     .options
@@ -283,7 +237,7 @@ impl Question {
                     return Ok(Accepted::options([option.clone()]));
                 }
                 match self.options.iter().find(|option| option.freeform) {
-                    Some(option) if !wanted.trim().is_empty() => Ok(Accepted {
+                    Some(option) if !wanted.trim().is_empty() && !self.withholds(&wanted) => Ok(Accepted {
                         options: vec![option.clone()],
                         text: Some(wanted),
                     }),
@@ -308,8 +262,17 @@ impl Question {
         }
     }
 
+    /// The option that an answer names; one that takes any text is named by none.
     fn named(&self, answer: &str) -> Option<&QuestionOption> {
-        named(self.options.iter().filter(|option| !option.freeform), answer)
+        match named(&self.options, &self.withheld, answer)? {
+            Named::Offered(option) => Some(option),
+            Named::Withheld(_) => None,
+        }
+    }
+
+    fn withholds(&self, answer: &str) -> bool {
+        let named = named(&self.options, &self.withheld, answer);
+        matches!(named, Some(Named::Withheld(_)))
     }
 
     /// The outcome of a gate whose question got this answer (Attractor 4.6, rules H2, H4).
@@ -331,6 +294,20 @@ impl Question {
         }
         outcome
     }
+}
+
+/// The conditions of a choice's edges that do not hold.
+fn unmet(pipeline: &Pipeline, tested: &[Tested]) -> Vec<UnmetCondition> {
+    let text = |tested: &Tested| {
+        pipeline
+            .condition(pipeline.edge(tested.edge))
+            .map(|row| row.text.to_string())
+    };
+    let unmet = tested.iter().map(|tested| UnmetCondition {
+        condition: text(tested).unwrap_or_default(),
+        values: tested.values.iter().cloned().collect(),
+    });
+    unmet.collect()
 }
 
 /// Who gave an answer. It is always recorded, so that an automatic approval never passes for a person's.
@@ -528,6 +505,8 @@ pub struct AnswerRefused {
     pub answer: String,
     /// What might have been.
     pub offered: Vec<String>,
+    /// The withheld choice that it names, with its conditions.
+    pub withheld: Option<String>,
 }
 
 impl AnswerRefused {
@@ -537,9 +516,14 @@ impl AnswerRefused {
             QuestionKind::FreeText => Vec::new(),
             _ => question.options.iter().map(ToString::to_string).collect(),
         };
+        let withheld = match named(&question.options, &question.withheld, answer) {
+            Some(Named::Withheld(option)) => Some(option.to_string()),
+            _ => None,
+        };
         AnswerRefused {
             answer: answer.to_owned(),
             offered,
+            withheld,
         }
     }
 }
@@ -549,6 +533,13 @@ impl fmt::Display for AnswerRefused {
         match self.answer.trim() {
             "" => f.write_str("an empty answer")?,
             answer => write!(f, "`{answer}`")?,
+        }
+        if let Some(withheld) = &self.withheld {
+            write!(f, " is not offered now: {withheld}")?;
+            return match &self.offered[..] {
+                [] => Ok(()),
+                offered => write!(f, "; the answers are {}", offered.join(", ")),
+            };
         }
         match &self.offered[..] {
             [] => f.write_str(" is no answer"),

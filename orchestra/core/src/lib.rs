@@ -17,8 +17,10 @@ mod line;
 mod machine;
 mod manager;
 mod nanos;
+mod option;
 mod outcome;
 mod retry;
+mod retry_run;
 mod saved;
 mod saved_block;
 mod state;
@@ -30,13 +32,15 @@ pub use effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Event, 
 pub use failure::RunFailure;
 pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
 pub use files::{JoinedBranch, Snapshot};
-pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, QuestionOption, Reply};
+pub use human::{Accepted, Answer, AnswerRefused, AnsweredBy, Question, QuestionKind, Reply};
 pub use machine::Machine;
 pub use manager::{
     ChildReport, ChildStatus, Manager, ManagerCondition, ManagerEffect, ManagerEvent, ManagerPlan,
 };
+pub use option::{QuestionOption, UnmetCondition, WithheldOption};
 pub use orchestra_graph::{Mapping, SharedPipeline};
 pub use outcome::{FailureCategory, Outcome, Status};
+pub use retry_run::{RetryPoint, retry_point};
 pub use saved::{SavedFault, SavedState};
 pub use state::{AttemptError, Counts, Failing, Last, Line, NodeOutcome, Outcomes, Phase, State, Totals};
 pub use usage::{Budget, Usage};

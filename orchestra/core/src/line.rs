@@ -1,6 +1,6 @@
 //! One line of a run, from stage to stage: the main line, or a branch of a parallel block.
 
-use orchestra_graph::condition::Facts;
+use orchestra_graph::condition::{Facts, StageRecords};
 use orchestra_graph::table::Routing;
 use orchestra_graph::{EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Stage, kind, route};
 use serde_json::Value;
@@ -137,14 +137,37 @@ impl<'a> Step<'a> {
             return Ok(Move::Enter(target));
         }
         self.visit(line, stage)?;
+        Ok(self.arrive(line, stage))
+    }
+
+    /// Begins a visit that was counted.
+    fn arrive(&mut self, line: &mut Line, stage: Stage<'_>) -> Move {
         line.passes_join(stage.id());
-        line.at.node = node;
-        line.at.visit = line.visits.get(node);
+        line.at.node = stage.index();
+        line.at.visit = line.visits.get(stage.index());
         line.at.attempt = 1;
         line.at.index = self.totals.begun;
         self.totals.begun += 1;
         line.context.set_engine(EngineKey::CurrentNode, stage.id());
-        Ok(Move::Attempt)
+        Move::Attempt
+    }
+
+    /// Takes up a line of a run that failed: by a new visit of a node, or at the edges of one (rule D9).
+    pub(crate) fn retry(&mut self, line: &mut Line, node: NodeIndex, from_edges: bool) -> Flow {
+        let stage = self.pipeline.stage(node);
+        line.failing.retain(|failing| failing.node != node);
+        line.at.edge = None;
+        if from_edges {
+            line.at.node = node;
+            return self.go(line, Move::Choose);
+        }
+        if stage.row().role == Role::Exit {
+            return self.go(line, Move::Enter(node));
+        }
+        // A visit that somebody asks for is not refused for being one too many.
+        line.visits.add(node, 1);
+        let next = self.arrive(line, stage);
+        self.go(line, next)
     }
 
     /// How a branch ends before a node; `None` where it goes on into it.
@@ -216,7 +239,7 @@ impl<'a> Step<'a> {
             return self.fork(line, id, fan_out);
         }
         if stage.kind() == kind::WAIT_HUMAN {
-            return self.ask(line, stage, id);
+            return self.ask(line, id);
         }
         line.phase = Phase::Running;
         self.effects.push(Effect::RunNode {
@@ -296,7 +319,7 @@ impl<'a> Step<'a> {
         let failed = outcome.status == Status::Fail;
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
-            let category = outcome.failure_category;
+            let output = outcome.output_digest.clone();
             let id = line.id(self.totals.restarts);
             line.last_failure = format!("stage `{}` failed: {}", stage.id(), or_unsaid(&reason));
             self.tell(|| Observation::StageFailed {
@@ -305,12 +328,8 @@ impl<'a> Step<'a> {
                 outcome,
                 will_retry: false,
             });
-            if let Some(failure) = self.breaker(line, stage, &reason) {
+            if let Some(failure) = self.breaker(line, stage, &reason, output) {
                 return Err(Flow::Abort(failure));
-            }
-            if category == FailureCategory::Pipeline {
-                let node = stage.id().to_owned();
-                return Err(Flow::Abort(RunFailure::StageFailed { node, reason }));
             }
         } else {
             if !line.failing.is_empty() {
@@ -371,32 +390,37 @@ impl<'a> Step<'a> {
     }
 
     /// Counts equal failures of a stage, one after the other (rule R10).
-    fn breaker(&mut self, line: &mut Line, stage: Stage<'_>, reason: &str) -> Option<RunFailure> {
+    fn breaker(
+        &mut self,
+        line: &mut Line,
+        stage: Stage<'_>,
+        reason: &str,
+        output: Option<String>,
+    ) -> Option<RunFailure> {
         let limit = self.pipeline.settings.failure_breaker;
+        if limit == 0 {
+            return None;
+        }
         let node = stage.index();
-        let known = line.failing.iter_mut().find(|failing| failing.node == node);
-        let count = match known {
-            Some(failing) if failing.reason == reason => {
-                failing.count += 1;
-                failing.count
-            }
-            other => {
-                let first = Failing {
-                    node,
-                    reason: reason.to_owned(),
-                    count: 1,
-                };
-                match other {
-                    Some(failing) => *failing = first,
-                    None => line.failing.push(first),
-                }
-                1
-            }
-        };
-        (limit > 0 && count >= limit).then(|| RunFailure::FailureBreaker {
-            node: stage.id().to_owned(),
+        let mut failing = Failing {
+            node,
             reason: reason.to_owned(),
-            count,
+            output,
+            count: 1,
+        };
+        match line.failing.iter_mut().find(|failing| failing.node == node) {
+            Some(known) => {
+                if known.reason == failing.reason && known.output == failing.output {
+                    failing.count += known.count;
+                }
+                *known = failing.clone();
+            }
+            None => line.failing.push(failing.clone()),
+        }
+        (failing.count >= limit).then(|| RunFailure::FailureBreaker {
+            node: stage.id().to_owned(),
+            reason: failing.reason,
+            count: failing.count,
         })
     }
 
@@ -404,7 +428,8 @@ impl<'a> Step<'a> {
     fn choose(&mut self, line: &mut Line) -> Result<Move, Flow> {
         let pipeline = self.pipeline;
         let stage = pipeline.stage(line.at.node);
-        let decision = route(pipeline, stage.index(), &facts(pipeline, line, stage));
+        let records = Records::new(pipeline, line);
+        let decision = route(pipeline, stage.index(), &facts(pipeline, line, stage, &records));
         let next = decision.next;
         let told = match next {
             Next::Fail(RouteFault::NoMatchingEdge) => decision.describe(pipeline, stage.index()),
@@ -535,8 +560,37 @@ pub(crate) fn once<'f>(
     }
 }
 
+/// What a line knows of stages by their ids (rules F1, R13).
+pub(crate) struct Records<'l> {
+    pipeline: &'l Pipeline,
+    line: &'l Line,
+}
+
+impl<'l> Records<'l> {
+    pub(crate) fn new(pipeline: &'l Pipeline, line: &'l Line) -> Records<'l> {
+        Records { pipeline, line }
+    }
+}
+
+impl StageRecords for Records<'_> {
+    fn visits(&self, node: &str) -> u32 {
+        let node = self.pipeline.find(node);
+        node.map_or(0, |node| self.line.visits.get(node))
+    }
+
+    fn outcome(&self, node: &str) -> Option<&str> {
+        let status = self.line.outcomes.latest(self.pipeline.find(node)?);
+        status.map(Status::word)
+    }
+}
+
 /// What routing sees.
-pub(crate) fn facts<'f>(pipeline: &'f Pipeline, line: &'f Line, stage: Stage<'f>) -> Facts<'f> {
+pub(crate) fn facts<'f>(
+    pipeline: &'f Pipeline,
+    line: &'f Line,
+    stage: Stage<'f>,
+    records: &'f Records<'f>,
+) -> Facts<'f> {
     let last = &line.last;
     Facts {
         outcome: last.status.word(),
@@ -547,6 +601,7 @@ pub(crate) fn facts<'f>(pipeline: &'f Pipeline, line: &'f Line, stage: Stage<'f>
         last_stage: last.node.map_or("", |node| pipeline.stage(node).id()),
         context: &line.context,
         output: &last.output,
+        stages: records,
     }
 }
 

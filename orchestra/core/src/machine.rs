@@ -152,9 +152,15 @@ impl Machine {
     /// Takes one event. An event that fits no pending effect, such as a late answer, changes nothing.
     pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
         if self.state.totals.finished {
-            // What was cancelled with the end was paid for all the same.
-            if let Event::Used { id, usage } = event {
-                self.spent(&id, usage);
+            match event {
+                // What was cancelled with the end was paid for all the same.
+                Event::Used { id, usage } => self.spent(&id, usage),
+                Event::Retried { node, from_edges } if node.at() < self.pipeline.nodes.len() => {
+                    self.state.totals.finished = false;
+                    let flow = self.step(effects, |step, main| step.retry(main, node, from_edges));
+                    self.conclude(flow, effects);
+                }
+                _ => {}
             }
             return;
         }
@@ -223,6 +229,7 @@ impl Machine {
                     Flow::Wait
                 })
             }
+            Event::Retried { .. } => return,
             Event::CancelRequested { reason } => Flow::Abort(RunFailure::Cancelled { reason }),
             Event::PauseRequested { reason } => Flow::Abort(RunFailure::Paused { reason }),
             Event::TimeUp { limit } => Flow::Abort(RunFailure::MaxTime { limit }),

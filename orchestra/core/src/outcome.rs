@@ -101,10 +101,10 @@ pub enum FailureCategory {
     /// It may.
     #[default]
     Retryable,
-    /// It will not: authentication, a bad request, configuration, validation.
+    /// It will not: authentication, a bad request, configuration, validation. The word `pipeline` of earlier versions is
+    /// read as this: what a stage says of its failure decides about retries and never ends the run (rule K2).
+    #[serde(alias = "pipeline")]
     Terminal,
-    /// The pipeline itself is at fault; the run ends.
-    Pipeline,
 }
 
 /// What a stage gives back: how it ended, and what the run should know (Attractor 5.2).
@@ -154,6 +154,10 @@ pub struct Outcome {
         skip_serializing_if = "Option::is_none"
     )]
     pub retry_after: Option<Duration>,
+    /// A digest of the exit code and the captured output of a command that failed, set by the engine: two failures of one
+    /// reason are the same only if it is (rule R10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_digest: Option<String>,
 }
 
 fn is_retryable(category: &FailureCategory) -> bool {
@@ -173,6 +177,7 @@ impl Outcome {
             failure_category: FailureCategory::Retryable,
             failure_code: None,
             retry_after: None,
+            output_digest: None,
         }
     }
 

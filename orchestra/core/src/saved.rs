@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::effect::BranchPath;
 use crate::files::SavedFiles;
-use crate::human::Question;
 use crate::line::retry_count_key;
 use crate::outcome::Status;
 use crate::saved_block::SavedBlock;
@@ -98,7 +97,7 @@ pub(crate) struct SavedLine {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) last_failure: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) failing: Vec<(u32, u32, String)>,
+    pub(crate) failing: Vec<SavedFailing>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) errors: Vec<(u32, u32, u32, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -153,6 +152,10 @@ pub(crate) struct SavedOutcome(
     #[serde(default)] u32,
     #[serde(default)] pub(crate) Vec<[u32; 4]>,
 );
+
+/// A stage that keeps failing: its node, how often, its reason, and the digest of its output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedFailing(pub(crate) u32, u32, String, #[serde(default)] Option<String>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLast {
@@ -331,7 +334,15 @@ impl SavedLine {
             failing: line
                 .failing
                 .iter()
-                .map(|failing| (failing.node.0, failing.count, failing.reason.clone()))
+                .map(|failing| {
+                    let Failing {
+                        node,
+                        reason,
+                        output,
+                        count,
+                    } = failing.clone();
+                    SavedFailing(node.0, count, reason, output)
+                })
                 .collect(),
             errors: line
                 .errors
@@ -347,12 +358,13 @@ impl SavedLine {
         }
     }
 
-    /// The line; `around` is the context of the line that it is a branch of, with the visits that it began with.
+    /// The line; `around` is the context of the line that it is a branch of, with the visits and outcomes that it began
+    /// with.
     pub(crate) fn restore(
         self,
         pipeline: &Pipeline,
         branch: BranchPath,
-        around: Option<(&Context, Arc<[u32]>)>,
+        around: Option<(&Context, Arc<[u32]>, Arc<[(u32, Status)]>)>,
         restarts: u32,
     ) -> Result<Line, SavedFault> {
         let nodes = pipeline.nodes.len();
@@ -362,7 +374,7 @@ impl SavedLine {
         };
         let context = match (self.context, &around) {
             (SavedContext::All(context), None) => context,
-            (SavedContext::Changed(changed), Some((context, _))) => {
+            (SavedContext::Changed(changed), Some((context, ..))) => {
                 let mut context = Context::clone(context);
                 for (key, value) in changed {
                     match value.into_iter().next() {
@@ -380,24 +392,28 @@ impl SavedLine {
                 ));
             }
         };
-        let visits = match around {
+        let (visits, mut outcomes) = match around {
             None => {
                 let mut counts = vec![0; nodes];
                 for (at, count) in self.visits {
                     counts[node(at)?.at()] = count;
                 }
-                Counts::All(counts)
+                (Counts::All(counts), Outcomes::All(vec![None; nodes]))
             }
-            Some((_, base)) => {
+            Some((_, base, around)) => {
                 let mut own = self.visits;
                 own.sort_by_key(|(node, _)| *node);
                 own.iter().try_for_each(|(at, _)| node(*at).map(drop))?;
-                Counts::Branch { base, own }
+                let outcomes = Vec::new();
+                let visits = Counts::Branch { base, own };
+                (
+                    visits,
+                    Outcomes::Branch {
+                        around,
+                        own: outcomes,
+                    },
+                )
             }
-        };
-        let mut outcomes = match branch.is_empty() {
-            true => Outcomes::All(vec![None; nodes]),
-            false => Outcomes::Branch(Vec::new()),
         };
         for SavedOutcome(at, status, notes, visit, steps) in self.outcomes {
             let outcome = NodeOutcome {
@@ -429,9 +445,14 @@ impl SavedLine {
             failing: self
                 .failing
                 .into_iter()
-                .map(|(at, count, reason)| {
+                .map(|SavedFailing(at, count, reason, output)| {
                     let node = node(at)?;
-                    Ok(Failing { node, reason, count })
+                    Ok(Failing {
+                        node,
+                        reason,
+                        output,
+                        count,
+                    })
                 })
                 .collect::<Result<_, _>>()?,
             errors: self
@@ -478,7 +499,7 @@ impl SavedLine {
             SavedPhase::BackOff => Phase::BackOff,
             SavedPhase::Asking => {
                 let name = line.id(restarts).name(pipeline);
-                Phase::Asking(Box::new(Question::of_gate(pipeline, line.at.node, name)))
+                Phase::Asking(Box::new(line.question(pipeline, name)))
             }
             SavedPhase::Parallel(block) => {
                 Phase::Parallel(Box::new(block.restore(pipeline, &line, restarts)?))

@@ -116,12 +116,13 @@ impl SavedBlock {
             failed: 0,
             first_failure: self.first_failure,
             visits,
+            outcomes: line.outcomes.fork(),
             began: self.began,
             timeout: stage.duration("timeout"),
         };
         let ids = branch_ids(pipeline, stage, &edges);
         for ((saved, edge), id) in self.branches.into_iter().zip(edges).zip(ids) {
-            let around = Some((&line.context, block.visits.clone()));
+            let around = Some((&line.context, block.visits.clone(), block.outcomes.clone()));
             let own = match saved.line {
                 Some(saved) => Some(Box::new(saved.restore(
                     pipeline,

@@ -139,7 +139,7 @@ impl Last {
 /// ```
 /// use orchestra_core::{Context, Event, Machine, Outcome};
 /// # use orchestra_graph::{Source, load};
-/// # let text = "digraph { start -> build -> exit; build [retry_target=build] }";
+/// # let text = "digraph { failure_breaker=3; start -> build -> exit; build [retry_target=build] }";
 /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
 /// for _ in 0..2 {
@@ -155,6 +155,8 @@ pub struct Failing {
     pub node: NodeIndex,
     /// How it fails.
     pub reason: String,
+    /// The digest of its exit code and output; `None` where it gave none.
+    pub output: Option<String>,
     /// How often running.
     pub count: u32,
 }
@@ -280,16 +282,56 @@ impl Counts {
 pub enum Outcomes {
     /// A place for each node, in the order of the table.
     All(Vec<Option<NodeOutcome>>),
-    /// Those of a branch, in the order of the table.
-    Branch(Vec<(u32, NodeOutcome)>),
+    /// Those of a branch.
+    Branch {
+        /// How nodes had ended before it began, in the order of the table.
+        around: Arc<[(u32, Status)]>,
+        /// By itself, in the order of the table.
+        own: Vec<(u32, NodeOutcome)>,
+    },
 }
 
 impl Outcomes {
-    /// The outcome of a node; `None` where it has none.
+    /// The outcome of a node on this line alone; `None` where it has none.
     pub fn get(&self, node: NodeIndex) -> Option<&NodeOutcome> {
         match self {
             Outcomes::All(outcomes) => outcomes.get(node.at())?.as_ref(),
-            Outcomes::Branch(outcomes) => find(outcomes, node.0).map(|at| &outcomes[at].1),
+            Outcomes::Branch { own, .. } => find(own, node.0).map(|at| &own[at].1),
+        }
+    }
+
+    /// Returns how a node ended last, on this line or on those around it; `None` where it has not.
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Machine, Status};
+    /// # use orchestra_graph::{Source, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+    /// let start = machine.pipeline().find("start").expect("it is there");
+    /// assert_eq!(machine.state().main.outcomes.latest(start), Some(&Status::Success));
+    /// ```
+    pub fn latest(&self, node: NodeIndex) -> Option<&Status> {
+        let own = self.get(node).map(|outcome| &outcome.status);
+        own.or_else(|| match self {
+            Outcomes::All(_) => None,
+            Outcomes::Branch { around, .. } => find(around, node.0).map(|at| &around[at].1),
+        })
+    }
+
+    /// What is known when branches begin.
+    pub(crate) fn fork(&self) -> Arc<[(u32, Status)]> {
+        let own = self
+            .iter()
+            .map(|(node, outcome)| (node.0, outcome.status.clone()));
+        match self {
+            Outcomes::Branch { around, own } if own.is_empty() => around.clone(),
+            Outcomes::Branch { around, .. } => {
+                let mut all: BTreeMap<u32, Status> = around.iter().cloned().collect();
+                all.extend(own);
+                all.into_iter().collect()
+            }
+            Outcomes::All(_) => own.collect(),
         }
     }
 
@@ -297,7 +339,7 @@ impl Outcomes {
     pub fn iter(&self) -> impl Iterator<Item = (NodeIndex, &NodeOutcome)> {
         let (all, branch) = match self {
             Outcomes::All(outcomes) => (Some(outcomes), None),
-            Outcomes::Branch(outcomes) => (None, Some(outcomes)),
+            Outcomes::Branch { own, .. } => (None, Some(own)),
         };
         let all = all.into_iter().flatten().enumerate();
         let all = all.filter_map(|(at, outcome)| Some((NodeIndex(at as u32), outcome.as_ref()?)));
@@ -312,9 +354,9 @@ impl Outcomes {
                     *place = Some(outcome);
                 }
             }
-            Outcomes::Branch(outcomes) => match outcomes.binary_search_by_key(&node.0, |(node, _)| *node) {
-                Ok(at) => outcomes[at].1 = outcome,
-                Err(at) => outcomes.insert(at, (node.0, outcome)),
+            Outcomes::Branch { own, .. } => match own.binary_search_by_key(&node.0, |(node, _)| *node) {
+                Ok(at) => own[at].1 = outcome,
+                Err(at) => own.insert(at, (node.0, outcome)),
             },
         }
     }
@@ -425,7 +467,7 @@ impl Line {
     }
 
     /// A branch of this line.
-    pub(crate) fn fork(&self, branch: BranchPath, base: Arc<[u32]>) -> Line {
+    pub(crate) fn fork(&self, branch: BranchPath, base: Arc<[u32]>, around: Arc<[(u32, Status)]>) -> Line {
         Line {
             phase: Phase::Idle,
             branch,
@@ -434,7 +476,10 @@ impl Line {
                 base,
                 own: Vec::new(),
             },
-            outcomes: Outcomes::Branch(Vec::new()),
+            outcomes: Outcomes::Branch {
+                around,
+                own: Vec::new(),
+            },
             path: Vec::new(),
             last: self.last.clone(),
             last_failure: String::new(),

@@ -59,6 +59,7 @@ fn without_a_target_the_run_fails_and_names_the_gate() {
         node: "gate".to_owned(),
         outcome: "fail".to_owned(),
         reason: "untested".to_owned(),
+        condition: None,
         limit: None,
     };
     assert_eq!(run.end(), Some(expected));
@@ -167,4 +168,70 @@ fn a_gate_in_a_branch_counts_behind_the_join() {
     });
     assert_eq!(run.path(), "start a gate fan join a gate fan join exit");
     assert!(run.was_told("gate sends back to fan"), "{:?}", run.told());
+}
+
+#[test]
+fn a_gate_with_a_condition_is_satisfied_where_that_holds() {
+    // The failure is what is waited for, and a success does not satisfy the gate.
+    let statements = |gate: &str| {
+        format!(
+            r#"failure_breaker=0; start -> probe; probe [goal_gate="{gate}", retry_target=probe]
+               probe -> note [condition="outcome=fail"]; probe -> note; note -> exit"#
+        )
+    };
+    let give = |node: &str, visit: u32, _: u32| match (node, visit) {
+        ("probe", 1) => Outcome::success().set("coverage", 60),
+        ("probe", 2) => Outcome::fail("not there").set("coverage", 75),
+        ("probe", _) => Outcome::success().set("coverage", 90),
+        _ => Outcome::success(),
+    };
+    for (gate, path) in [
+        ("outcome = fail", "start probe note probe note exit"),
+        (
+            "failure_reason contains there",
+            "start probe note probe note exit",
+        ),
+        (
+            "context.coverage >= 80",
+            "start probe note probe note probe note exit",
+        ),
+        (
+            "outcome=success && current_node=probe && last_stage=note",
+            "start probe note exit",
+        ),
+    ] {
+        let run = Run::to_end(&statements(gate), give);
+        assert_eq!((run.code(), run.path().as_str()), ("success", path), "{gate}");
+    }
+}
+
+#[test]
+fn a_gate_with_a_condition_that_fails_the_run_says_what_it_saw() {
+    let statements =
+        r#"start -> probe -> exit; probe [goal_gate="outcome=success && context.coverage >= 80"]"#;
+    let run = Run::to_end(statements, |_, _, _| Outcome::success().set("coverage", 75));
+    assert_eq!(run.code(), "goal_gate");
+    let said = "the goal gate `probe` is unsatisfied, `outcome=success && context.coverage >= 80` is false, \
+                outcome is `success`, context.coverage is `75`; name a `retry_target`";
+    assert!(run.failure().starts_with(said), "{}", run.failure());
+}
+
+#[test]
+fn a_condition_on_the_exit_is_asked_of_the_stage_before_it() {
+    let statements = r#"failure_breaker=0; start -> work -> exit; work -> exit [condition="outcome=fail"]
+        exit [goal_gate="outcome = success", retry_target=work]"#;
+    let run = Run::to_end(statements, |_, visit, _| match visit {
+        1 => Outcome::fail("not yet"),
+        _ => Outcome::success(),
+    });
+    assert_eq!(
+        (run.code(), run.path().as_str()),
+        ("success", "start work work exit")
+    );
+    assert!(run.was_told("exit sends back to work"), "{:?}", run.told());
+    // Another end that counts as a success does not pass the exit.
+    let statements = r#"start -> work; work -> done [condition="context.done"]; work -> exit; done [end=success]
+        exit [goal_gate="outcome = fail"]"#;
+    let run = Run::to_end(statements, |_, _, _| Outcome::success().set("done", true));
+    assert_eq!(run.code(), "success");
 }

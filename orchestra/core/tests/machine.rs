@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use orchestra_core::{Context, Effect, Event, FailureCategory, Machine, Outcome, Phase, RunFailure};
+use orchestra_core::{Context, Effect, Event, Machine, Outcome, Phase, RunFailure};
 use orchestra_graph::{NodeIndex, Pipeline};
 use serde_json::json;
 use support::{Run, pipeline};
@@ -114,14 +114,11 @@ fn a_stage_that_is_finished_twice_is_finished_once() {
 }
 
 #[test]
-fn a_failure_of_the_pipeline_itself_ends_the_run_whatever_would_take_it() {
-    let statements =
-        "start -> a -> exit; a [max_retries=3, allow_partial=true, retry_target=a, on_failure=route]";
-    let mut run = Run::of(statements);
-    let mut outcome = Outcome::fail("no such model");
-    outcome.failure_category = FailureCategory::Pipeline;
-    run.ends("a#1/1", outcome);
-    assert_eq!(run.failure(), "stage `a` failed: no such model");
+fn no_outcome_ends_the_run_where_its_failure_is_routed() {
+    let mut run = Run::of("start -> a -> b -> exit; a [max_retries=3, on_failure=route]");
+    let said = r#"{"outcome": "fail", "failure_category": "pipeline", "failure_code": "over_budget"}"#;
+    run.ends("a#1/1", serde_json::from_str(said).unwrap());
+    assert_eq!(run.pending(), ["b#1/1"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use orchestra_core::{Effect, Event, FailureCategory, Outcome, Phase, RunFailure, Status};
+use orchestra_core::{Effect, Event, Outcome, Phase, RunFailure, Status};
 use serde_json::{Value, json};
 use support::Run;
 
@@ -449,22 +449,6 @@ fn the_failure_of_a_block_goes_to_a_routing_join_else_to_its_targets() {
     assert_eq!(fails("fallback_retry_target=mend", plain).pending(), ["mend#1/1"]);
     assert_eq!(fails("on_failure=route", plain).pending(), [JOIN]);
     assert_eq!(fails("", plain).code(), "stage_failed");
-}
-
-#[test]
-fn a_failure_of_the_pipeline_itself_in_a_branch_ends_the_run() {
-    let mut run = three("error_policy=ignore, retry_target=fan");
-    run.succeeds(A);
-    let mut outcome = Outcome::fail("no such model");
-    outcome.failure_category = FailureCategory::Pipeline;
-    run.ends(B, outcome);
-    assert_eq!(run.failure(), "stage `b` failed: no such model");
-    assert!(run.was_told("cancels fan#1:c/c#1/1"));
-    // What the branches did is kept nonetheless.
-    assert_eq!(
-        (run.path().as_str(), run.word("a").as_str()),
-        ("start a b", "success")
-    );
 }
 
 #[test]

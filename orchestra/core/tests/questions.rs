@@ -211,8 +211,14 @@ fn who_answered_is_always_told() {
 
 #[test]
 fn a_gate_without_choices_fails_without_a_question() {
-    let statements = r#"start -> ask; ask [shape=hexagon]; ask -> exit [condition="outcome=success"]; start -> exit [weight=-1]"#;
-    let run = Run::of(statements);
+    let statements = r#"start -> ask; ask [shape=hexagon]; ask -> exit [condition="outcome!=success", weight=-1];
+        ask -> mend [condition="failure_reason contains console"]; mend -> exit; ask [retry_target=mend]"#;
+    let mut run = Run::of(statements);
+    assert_eq!(run.pending(), Vec::<String>::new());
+    assert_eq!((run.code(), run.path().as_str()), ("success", "start ask exit"));
+    let statements =
+        r#"start -> ask; ask [shape=hexagon]; ask -> exit [condition="failure_reason contains console"]"#;
+    run = Run::of(statements);
     assert_eq!(run.code(), "stage_failed");
     assert!(
         run.failure()

@@ -6,17 +6,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use orchestra_core::{EffectId, FailureCategory, Outcome};
+use orchestra_core::{EffectId, Outcome};
 use orchestra_graph::{Stage, format_duration};
 use tokio_util::sync::CancellationToken;
 
-use crate::builtin::child::{CHILD_STUCK, WAITS_FOR_HUMAN};
 use crate::clock::Sleep;
 use crate::handler::HandlerFuture;
-use crate::ledger::OVER_BUDGET;
 use crate::resolve::Resolved;
 use crate::run::Run;
 use crate::stage::StageContext;
+use crate::stage_end::{StageEnd, Suspension};
 use crate::steering::Active;
 use crate::workspace::WorkspaceStage;
 
@@ -46,8 +45,10 @@ enum Call<'h> {
 
 /// What came of an attempt that had to be waited for.
 pub(crate) enum Ended {
-    /// The handler gave an outcome.
+    /// The stage has an outcome.
     Outcome(Outcome),
+    /// The run stops where it is.
+    Suspended(Suspension),
     /// It took longer than the stage's `timeout`.
     TimedOut(Duration),
     /// It is not wanted any more.
@@ -93,14 +94,22 @@ impl<'h> Attempt<'h> {
     }
 
     /// Goes on as far as it can without waiting.
-    pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
+    pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<StageEnd> {
         let _entered = self.span.enter();
         let Call::Made(future) = &mut self.call else {
             return Poll::Pending;
         };
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(poll) => poll,
-            Err(panic) => Poll::Ready(panicked(&*panic)),
+            Err(panic) => Poll::Ready(panicked(&*panic).into()),
+        }
+    }
+
+    /// Says how the attempt ended whose handler has.
+    pub(crate) fn ended(&self, run: &Run, end: StageEnd) -> Ended {
+        match end.into_result() {
+            Ok(finished) => Ended::Outcome(run.admit(&self.id, finished)),
+            Err(suspension) => Ended::Suspended(suspension),
         }
     }
 
@@ -127,6 +136,7 @@ impl<'h> Attempt<'h> {
                 self.call = Call::Made(future);
                 match self.ends(run, cancelled).await {
                     Ended::Cancelled => return Ended::Cancelled,
+                    Ended::Suspended(suspension) => return Ended::Suspended(suspension),
                     Ended::Outcome(outcome) => outcome,
                     Ended::TimedOut(limit) => {
                         run.release_token(&self.id, true);
@@ -139,9 +149,7 @@ impl<'h> Attempt<'h> {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(over))) {
             outcome = panicked(&*panic);
         }
-        if stops_the_run(&outcome) {
-            return Ended::Outcome(outcome);
-        }
+        let before = outcome.context_updates.clone();
         // Whoever is asked there is asked no longer when the attempt is cancelled.
         let token = run.token(&self.id);
         let mut leaving = work.session.leave(&files, outcome);
@@ -150,7 +158,7 @@ impl<'h> Attempt<'h> {
             left = &mut leaving => Some(left),
             () = cancelled.cancelled() => None,
         };
-        let (outcome, snapshot) = match left {
+        let (end, snapshot) = match left {
             Some(left) => left,
             None => {
                 token.cancel();
@@ -160,7 +168,10 @@ impl<'h> Attempt<'h> {
         if let Some(snapshot) = snapshot {
             work.keep(&self.id, snapshot);
         }
-        Ended::Outcome(outcome)
+        match end.into_result() {
+            Ok(finished) => Ended::Outcome(run.admit_from_workspace(&self.id, &before, finished)),
+            Err(suspension) => Ended::Suspended(suspension),
+        }
     }
 
     /// Waits until the handler ends, or must.
@@ -171,11 +182,11 @@ impl<'h> Attempt<'h> {
             .map(|timeout| clock.sleep(timeout.saturating_sub(clock.elapsed().saturating_sub(self.started))));
         let ended = tokio::select! {
             biased;
-            outcome = poll_fn(|cx| self.poll(cx)) => Ended::Outcome(outcome),
+            end = poll_fn(|cx| self.poll(cx)) => self.ended(run, end),
             () = cancelled.cancelled() => Ended::Cancelled,
             () = poll_fn(|cx| ring(&mut timer, cx)) => Ended::TimedOut(timeout.unwrap_or_default()),
         };
-        if self.resolved.ends_itself && !matches!(ended, Ended::Outcome(_)) {
+        if self.resolved.ends_itself && matches!(ended, Ended::TimedOut(_) | Ended::Cancelled) {
             run.release_token(&self.id, true);
             let patience = clock.sleep(END_GRACE);
             tokio::select! {
@@ -208,13 +219,6 @@ fn call<'h>(
 /// The outcome of an attempt that took longer than its stage allows (rule Y6).
 pub(crate) fn timed_out(limit: Duration) -> Outcome {
     Outcome::fail(format!("timed out after {}", format_duration(limit))).with_code("timeout")
-}
-
-/// Whether an outcome ends no attempt, but stops the run where it is: the attempt is made again when it goes on.
-fn stops_the_run(outcome: &Outcome) -> bool {
-    let stops = [WAITS_FOR_HUMAN, CHILD_STUCK, OVER_BUDGET];
-    let code = outcome.failure_code.as_deref();
-    outcome.failure_category == FailureCategory::Pipeline && code.is_some_and(|code| stops.contains(&code))
 }
 
 /// Rings when the timer does; no timer never rings.

@@ -7,15 +7,13 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use orchestra_core::{
-    Answer, Budget, Context, Effect, EffectId, Event, FailureCategory, Machine, Outcome, Question, Reply,
-    RunFailure, Usage,
+    Answer, Budget, Context, Effect, EffectId, Event, Machine, Outcome, Question, Reply, RunFailure, Usage,
 };
 use orchestra_graph::Pipeline;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::attempt::{Attempt, Ended, ring, timed_out};
-use crate::builtin::child::{CHILD_STUCK, WAITS_FOR_HUMAN};
 use crate::builtin::simulate::answer_of;
 use crate::builtin::status;
 use crate::clock::{Sleep, Timestamp};
@@ -24,7 +22,7 @@ use crate::error::RunError;
 use crate::event::EventKind;
 use crate::interview::InterviewError;
 use crate::keeping::Keeping;
-use crate::ledger::{self, OVER_BUDGET};
+use crate::ledger;
 use crate::pending::{Done, Pending};
 use crate::requests::Request;
 use crate::resolve::Handlers;
@@ -32,6 +30,7 @@ use crate::result::{RunResult, RunStatus};
 use crate::run::Run;
 use crate::settle::Settled;
 use crate::stage::StageContext;
+use crate::stage_end::{Suspension, SuspensionCause};
 use crate::store::{Commit, Position, StageFile, StoreError};
 use crate::stored_text::latest;
 use crate::surroundings::Surroundings;
@@ -419,7 +418,10 @@ impl Driver {
             }
         };
         match attempt.poll(cx) {
-            Poll::Ready(outcome) => self.ended(attempt, Ended::Outcome(outcome)),
+            Poll::Ready(end) => {
+                let ended = attempt.ended(run, end);
+                self.ended(attempt, ended);
+            }
             Poll::Pending => pending.stage(run, attempt),
         }
         Ok(())
@@ -565,13 +567,10 @@ impl Driver {
             Err(InterviewError::Unavailable { reason }) => {
                 return self.pause(Event::Unanswerable { id, reason });
             }
-            Err(InterviewError::Failed {
-                ref reason, category, ..
-            }) => {
-                let mut outcome = Outcome::fail(reason);
-                outcome.failure_category = category;
-                Event::NodeFinished { id, outcome }
-            }
+            Err(error) => Event::NodeFinished {
+                id,
+                outcome: error.outcome(),
+            },
         };
         self.happened(event);
     }
@@ -579,7 +578,8 @@ impl Driver {
     /// Tells the machine what came of an attempt.
     fn ended(&mut self, attempt: Attempt<'_>, ended: Ended) {
         let (id, heeds_status) = (attempt.id.clone(), attempt.resolved.heeds_status);
-        let dropped = attempt.end(&self.run, !matches!(ended, Ended::Outcome(_)));
+        let cut_short = matches!(ended, Ended::TimedOut(_) | Ended::Cancelled);
+        let dropped = attempt.end(&self.run, cut_short);
         match (ended, dropped) {
             (Ended::Outcome(outcome), Ok(())) if heeds_status || !self.run.has_files() => {
                 self.finished(id, outcome);
@@ -588,7 +588,8 @@ impl Driver {
                 let outcome = self.heed_status(&id, outcome);
                 self.finished(id, outcome);
             }
-            (Ended::Outcome(_), Err(outcome)) => self.finished(id, *outcome),
+            (Ended::Suspended(suspension), Ok(())) => self.suspended(id, &suspension),
+            (Ended::Outcome(_) | Ended::Suspended(_), Err(outcome)) => self.finished(id, *outcome),
             (Ended::TimedOut(limit), _) => {
                 self.finished(id, timed_out(limit));
             }
@@ -597,24 +598,22 @@ impl Driver {
     }
 
     fn finished(&mut self, id: EffectId, outcome: Outcome) {
-        match outcome.failure_code.as_deref() {
-            // A run that the stage started waits for a person, so this one does too.
-            Some(WAITS_FOR_HUMAN) if outcome.failure_category == FailureCategory::Pipeline => {
-                let reason = outcome.failure_reason.unwrap_or_default();
-                self.pause(Event::Unanswerable { id, reason });
-            }
-            Some(CHILD_STUCK) if outcome.failure_category == FailureCategory::Pipeline => {
-                let reason = outcome.failure_reason.unwrap_or_default();
-                self.pause(Event::PauseRequested { reason });
-            }
-            Some(OVER_BUDGET) if outcome.failure_category == FailureCategory::Pipeline => {
+        self.happened(Event::NodeFinished { id, outcome });
+    }
+
+    /// Stops the run where it is, for a stage that has not ended (rule K2).
+    fn suspended(&mut self, id: EffectId, suspension: &Suspension) {
+        let reason = suspension.reason().to_owned();
+        match suspension.cause() {
+            SuspensionCause::WaitsForHuman => self.pause(Event::Unanswerable { id, reason }),
+            SuspensionCause::ChildStuck => self.pause(Event::PauseRequested { reason }),
+            SuspensionCause::OverBudget => {
                 if let Some(usage) = self.run.take_usage(&id) {
                     self.happened(Event::Used { id, usage });
                 }
                 let (budget, used) = self.run.budget();
                 self.pause(Event::OverBudget { budget, used });
             }
-            _ => self.happened(Event::NodeFinished { id, outcome }),
         }
     }
 
@@ -626,7 +625,7 @@ impl Driver {
         let stage = self.run.pipeline.stage(id.node);
         match status::read(&*files, self.run.place(id).as_ref(), stage) {
             Ok(None) => outcome,
-            Ok(Some(written)) => status::merge(outcome, written),
+            Ok(Some(written)) => status::merge(outcome, self.run.admit(id, written.into())),
             Err(problem) => Outcome::fail(problem),
         }
     }

@@ -61,6 +61,17 @@ pub enum StartError {
     /// The name of the run could not name a folder.
     #[error(transparent)]
     InvalidRunId(#[from] InvalidRunId),
+    /// Values at the start have keys that only the engine writes (rule K1).
+    #[error(
+        "{} {}; name {} otherwise (`graph.*` holds the attributes of the graph)",
+        list_of(keys),
+        if keys.len() == 1 { "is a key that only the engine writes" } else { "are keys that only the engine writes" },
+        if keys.len() == 1 { "it" } else { "them" }
+    )]
+    ReservedKeys {
+        /// The keys.
+        keys: Vec<String>,
+    },
     /// The run folder could not be made, or cannot be gone on with.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -80,6 +91,28 @@ pub enum StartError {
     /// The run has ended, so there is nothing to go on with.
     #[error(transparent)]
     Over(Box<Over>),
+    /// The run is replayed from a checkpoint behind which nothing is left to do.
+    #[error("at the checkpoint `{checkpoint}`, run `{run}` had ended; replay it from an earlier one")]
+    CheckpointAtEnd {
+        /// The run.
+        run: String,
+        /// The checkpoint.
+        checkpoint: String,
+    },
+    /// The run has not failed, so there is nothing to retry (rule D9).
+    #[error("run `{run}` has not failed; resume it as it is")]
+    NotFailed {
+        /// The run.
+        run: String,
+    },
+    /// The run would fail again in the same way, because only a changed pipeline helps (rule D9).
+    #[error("run `{run}` would fail again in the same way: {failure}")]
+    NothingToRetry {
+        /// The run.
+        run: String,
+        /// How it failed.
+        failure: Box<RunFailure>,
+    },
     /// The run was simulated and is now to be run, or the reverse.
     #[error(
         "run `{run}` was {}; give the engine {}",
@@ -100,16 +133,29 @@ pub enum StartError {
     NoRuntime,
 }
 
+/// Keys for a message.
+fn list_of(keys: &[String]) -> String {
+    let list: Vec<String> = keys
+        .iter()
+        .map(|key| format!("`{}`", key.escape_debug()))
+        .collect();
+    list.join(", ")
+}
+
 impl StartError {
     /// The error as one word, for machines.
     pub fn code(&self) -> &'static str {
         match self {
             StartError::Refused(_) => "refused",
             StartError::InvalidRunId(_) => "invalid_run_id",
+            StartError::ReservedKeys { .. } => "reserved_key",
             StartError::Store(error) => error.code(),
             StartError::Changed(_) => "pipeline_changed",
             StartError::Moved { .. } => "position_gone",
             StartError::Over(_) => "run_over",
+            StartError::CheckpointAtEnd { .. } => "checkpoint_at_end",
+            StartError::NotFailed { .. } => "not_failed",
+            StartError::NothingToRetry { .. } => "nothing_to_retry",
             StartError::Simulated { .. } => "simulated",
             StartError::Workspace(error) => error.code(),
             StartError::NoRuntime => "no_runtime",

@@ -10,9 +10,10 @@ use orchestra_graph::table::Constant;
 
 use crate::registry::Registry;
 use crate::stage::StageContext;
+use crate::stage_end::{StageEnd, Suspension};
 
 /// The future of a stage.
-pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = StageEnd> + Send + 'a>>;
 
 /// Something that runs stages of one kind (Attractor 4.1). `#[handler]` makes one of a function.
 ///
@@ -29,7 +30,7 @@ pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 ///     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
 ///         Box::pin(async move {
 ///             let target = stage.node().text("target").unwrap_or("nowhere").to_owned();
-///             Outcome::success().set("shipped_to", target)
+///             Outcome::success().set("shipped_to", target).into()
 ///         })
 ///     }
 /// }
@@ -72,7 +73,7 @@ pub trait Handler: Send + Sync {
 /// # struct Idle;
 /// # impl Handler for Idle {
 /// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-/// #         Box::pin(async { Outcome::success() })
+/// #         Box::pin(async { Outcome::success().into() })
 /// #     }
 /// # }
 /// const REPLICAS: FieldSpec = FieldSpec { name: "replicas", ty: FieldType::Integer, required: true };
@@ -110,7 +111,7 @@ pub enum FieldType {
 /// # struct Idle;
 /// # impl Handler for Idle {
 /// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-/// #         Box::pin(async { Outcome::success() })
+/// #         Box::pin(async { Outcome::success().into() })
 /// #     }
 /// # }
 /// const TARGET: FieldSpec = FieldSpec { name: "target", ty: FieldType::String, required: true };
@@ -142,7 +143,7 @@ pub struct FieldSpec {
 /// # struct Idle;
 /// # impl Handler for Idle {
 /// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-/// #         Box::pin(async { Outcome::success() })
+/// #         Box::pin(async { Outcome::success().into() })
 /// #     }
 /// # }
 /// const SHIP: KindSpec = KindSpec { kind: "ship", fields: &[], words: Words::Only(&["done", "held"]) };
@@ -172,7 +173,7 @@ pub enum Words {
 /// # struct Idle;
 /// # impl Handler for Idle {
 /// #     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-/// #         Box::pin(async { Outcome::success() })
+/// #         Box::pin(async { Outcome::success().into() })
 /// #     }
 /// # }
 /// const SHIP: KindSpec = KindSpec { kind: "ship", fields: &[], words: Words::Open };
@@ -220,7 +221,7 @@ pub enum Kinds {
 /// #     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
 /// #         Box::pin(async move {
 /// #             let target = stage.node().text("target").unwrap_or("nowhere").to_owned();
-/// #             Outcome::success().set("shipped_to", target)
+/// #             Outcome::success().set("shipped_to", target).into()
 /// #         })
 /// #     }
 /// # }
@@ -317,7 +318,7 @@ tuples!(A B C D E F G H);
 /// #     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
 /// #         Box::pin(async move {
 /// #             let found = Target::from_stage(&stage);
-/// #             found.map(|target| Outcome::success().set("shipped_to", target.0)).into_outcome()
+/// #             found.map(|target| Outcome::success().set("shipped_to", target.0)).into_stage_end()
 /// #         })
 /// #     }
 /// # }
@@ -510,7 +511,8 @@ impl<T: AttributeField> AttributeField for Option<T> {
 }
 
 /// What a handler may return: an [`Outcome`], nothing, an enum that derives `Outcome`, or a `Result` of one
-/// (Attractor 5.2). An error fails the stage; its causes are a part of the reason.
+/// (Attractor 5.2). An error fails the stage; its causes are a part of the reason. An error that a [`Suspension`] caused
+/// suspends the run instead.
 ///
 /// ```
 /// use orchestra_engine::{IntoOutcome, Outcome, Status};
@@ -528,8 +530,16 @@ pub trait IntoOutcome {
     /// The words that it may become.
     const WORDS: Words;
 
-    /// The outcome.
+    /// Returns the outcome.
     fn into_outcome(self) -> Outcome;
+
+    /// Returns how the attempt ended.
+    fn into_stage_end(self) -> StageEnd
+    where
+        Self: Sized,
+    {
+        self.into_outcome().into()
+    }
 }
 
 impl IntoOutcome for Outcome {
@@ -555,6 +565,19 @@ impl<T: IntoOutcome, E: Into<Box<dyn std::error::Error + Send + Sync>>> IntoOutc
         match self {
             Ok(value) => value.into_outcome(),
             Err(error) => Outcome::fail(chain(&*error.into())),
+        }
+    }
+
+    fn into_stage_end(self) -> StageEnd {
+        match self {
+            Ok(value) => value.into_stage_end(),
+            Err(error) => {
+                let error = error.into();
+                match Suspension::in_error(&*error) {
+                    Some(suspension) => suspension.into(),
+                    None => Outcome::fail(chain(&*error)).into(),
+                }
+            }
         }
     }
 }

@@ -223,6 +223,7 @@ impl Keeping {
             timers: self.timers.clone(),
             turns: self.turns.clone(),
             elapsed: nanos(elapsed),
+            failure: None,
         };
         let written = serde_json::value::to_raw_value(&kept);
         let written = written.map_err(|source| self.unwritable("checkpoint.json", source))?;

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use orchestra_core::{Budget, EffectId, FailureCategory, Totals, Usage};
+use orchestra_core::{Budget, EffectId, Totals, Usage};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{NodeIndex, Pipeline};
 use tokio::sync::Notify;
 
 use crate::builtin::backend::BackendError;
 use crate::run::Run;
+use crate::stage_end::{Suspension, SuspensionCause};
 
-/// The failure code of a stage whose next call might go beyond what the run may use; the run stops where it is.
-pub(crate) const OVER_BUDGET: &str = "over_budget";
 /// The failure code of a stage whose next call might go beyond what its node may use.
 const OVER_NODE_BUDGET: &str = "over_node_budget";
 
@@ -118,22 +117,13 @@ impl Ledger {
                 let account = inner.nodes.get(&node.0).copied().unwrap_or_default();
                 let of_node = account.room_for(most, own);
                 if of_node == Room::Never {
-                    return Err(OverBudget {
-                        node: Some(pipeline.stage(node).id().to_owned()),
-                        budget: own,
-                        used: account.used,
-                        wanted: most,
-                    });
+                    let id = pipeline.stage(node).id().to_owned();
+                    return Err(OverBudget::of_node(id, own, account.used, most));
                 }
                 match run.room_for(most, inner.budget) {
                     // The run stops at this, so the answers that are under way come first: they are paid for.
                     Room::Never if inner.reserved == Usage::default() => {
-                        return Err(OverBudget {
-                            node: None,
-                            budget: inner.budget,
-                            used: inner.used,
-                            wanted: most,
-                        });
+                        return Err(OverBudget::of_run(inner.budget, inner.used, most));
                     }
                     Room::Enough if of_node == Room::Enough => {
                         inner.reserved += most;
@@ -234,6 +224,37 @@ pub struct OverBudget {
     pub used: Usage,
     /// What the call might have used.
     pub wanted: Usage,
+    suspension: Option<Suspension>,
+}
+
+impl OverBudget {
+    fn of_node(node: String, budget: Budget, used: Usage, wanted: Usage) -> OverBudget {
+        OverBudget {
+            node: Some(node),
+            budget,
+            used,
+            wanted,
+            suspension: None,
+        }
+    }
+
+    fn of_run(budget: Budget, used: Usage, wanted: Usage) -> OverBudget {
+        let mut over = OverBudget {
+            node: None,
+            budget,
+            used,
+            wanted,
+            suspension: None,
+        };
+        let suspension = Suspension::new(SuspensionCause::OverBudget, over.to_string());
+        over.suspension = Some(suspension);
+        over
+    }
+
+    /// Returns the suspension of the run whose budget is used up; `None` where it is the budget of a node.
+    pub fn suspension(&self) -> Option<&Suspension> {
+        self.suspension.as_ref()
+    }
 }
 
 impl std::fmt::Display for OverBudget {
@@ -255,17 +276,21 @@ impl std::fmt::Display for OverBudget {
     }
 }
 
-impl std::error::Error for OverBudget {}
+impl std::error::Error for OverBudget {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.suspension
+            .as_ref()
+            .map(|suspension| suspension as &(dyn std::error::Error + 'static))
+    }
+}
 
+/// A node's budget fails the stage; the run's suspends the run.
 impl From<OverBudget> for BackendError {
     fn from(over: OverBudget) -> BackendError {
-        let mut error = BackendError::terminal(over.to_string());
-        match over.node {
-            Some(_) => error.code(OVER_NODE_BUDGET),
-            None => {
-                error.category = FailureCategory::Pipeline;
-                error.code(OVER_BUDGET)
-            }
+        let error = BackendError::terminal(over.to_string());
+        match over.suspension {
+            Some(suspension) => error.caused_by(suspension),
+            None => error.code(OVER_NODE_BUDGET),
         }
     }
 }

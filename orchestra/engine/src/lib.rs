@@ -6,6 +6,7 @@
 mod artifacts;
 mod asked;
 mod attempt;
+mod authority;
 mod binding;
 mod blocking;
 mod builtin;
@@ -46,6 +47,7 @@ mod shared;
 mod sink;
 mod spending;
 mod stage;
+mod stage_end;
 mod start;
 mod steering;
 mod store;
@@ -60,7 +62,8 @@ pub use binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supp
 #[doc(hidden)]
 pub use blocking::blocking;
 pub use builtin::backend::{
-    BackendError, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend,
+    BackendError, ChatVerdict, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest,
+    SimulationBackend,
 };
 #[doc(hidden)]
 pub use builtin::simulate::answer_of;
@@ -81,8 +84,9 @@ pub use handler::{
 };
 pub use id::{InvalidRunId, RunId};
 pub use interview::{
-    AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer, RecordedAnswer,
-    Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer, ask_until_accepted,
+    AskError, AutoApprove, CallbackInterviewer, InterviewError, Interviewer, QueueInterviewer,
+    RecordedAnswer, Recording, RecordingInterviewer, ReplayInterviewer, SharedInterviewer,
+    ask_until_accepted,
 };
 #[doc(hidden)]
 pub use ledger::{OverBudget, Reservation};
@@ -92,7 +96,7 @@ pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
     Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, Context, FailureCategory,
     JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply, RunFailure,
-    SharedPipeline, Snapshot, Status, Usage, candidates,
+    SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
 };
 pub use output::{StageText, TextStream};
 pub use redact::{RedactedStream, Redactor};
@@ -102,6 +106,7 @@ pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, Transition
 pub use resume::ResumeBuilder;
 pub use sink::EventStream;
 pub use stage::StageContext;
+pub use stage_end::{StageEnd, Suspension};
 pub use start::StartBuilder;
 pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,

@@ -161,7 +161,9 @@ impl PausedRun {
         let mut builder = Engine::builder();
         if manifest.simulated {
             // What its stages do is not asked for, and a gate is answered by nobody else.
-            builder = builder.simulate(Script::new());
+            let script = manifest.script.clone().map(serde_json::from_value::<Script>);
+            let script = script.and_then(Result::ok).unwrap_or_default();
+            builder = builder.simulate(script.without_nodes());
         }
         let pipeline = pinned(&manifest.pipeline, &manifest.children, &self.transforms);
         let Some(pipeline) = pipeline else {

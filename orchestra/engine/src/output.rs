@@ -48,11 +48,13 @@ pub struct StageText {
     pub node: NodeName,
     /// The branch, as events name it; `None` on the main line.
     pub branch: Option<String>,
+    /// Whether the model begins an answer with it; what came before belongs to an answer that is complete or was given up.
+    pub starts_answer: bool,
     /// The piece.
     pub text: String,
 }
 
-/// Takes what a model writes, piece by piece; see [`StageContext::text`](crate::StageContext::text). What may be the
+/// Takes one answer of a model, piece by piece; see [`StageContext::text`](crate::StageContext::text). What may be the
 /// beginning of a secret is held back until it is known not to be, or until this is dropped.
 ///
 /// ```
@@ -70,6 +72,8 @@ pub struct TextStream {
     run: Arc<Run>,
     id: EffectId,
     redacted: Option<RedactedStream>,
+    /// Whether a piece was told.
+    started: bool,
 }
 
 impl TextStream {
@@ -78,6 +82,7 @@ impl TextStream {
             run: run.clone(),
             id: id.clone(),
             redacted: run.settings.redactor.as_ref().map(|redactor| redactor.stream()),
+            started: false,
         }
     }
 
@@ -95,7 +100,7 @@ impl TextStream {
         }
     }
 
-    fn tell(&self, text: String) {
+    fn tell(&mut self, text: String) {
         if text.is_empty() {
             return;
         }
@@ -104,6 +109,7 @@ impl TextStream {
             run: self.run.id.clone(),
             node: self.run.name(self.id.node),
             branch: (!branch.is_empty()).then(|| branch.name(&self.run.pipeline)),
+            starts_answer: !std::mem::replace(&mut self.started, true),
             text,
         };
         for callback in &*self.run.settings.on_text {

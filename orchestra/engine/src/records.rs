@@ -1,6 +1,6 @@
 //! What the journal holds: the events of the machine, in order, and who wrote them (rules D1, D5).
 
-use orchestra_core::{EffectId, Event, SavedState, Snapshot, Usage};
+use orchestra_core::{EffectId, Event, RunFailure, SavedState, Snapshot, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::Began;
@@ -85,4 +85,7 @@ pub(crate) struct Kept {
     pub(crate) turns: Vec<(u32, usize)>,
     /// The nanoseconds that the run was going.
     pub(crate) elapsed: u64,
+    /// How the run had failed whose pipeline was changed before it was retried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<RunFailure>,
 }

@@ -83,6 +83,11 @@ impl Redactor {
         self.forms.is_empty()
     }
 
+    /// Whether a secret stands in these bytes.
+    pub(crate) fn finds(&self, bytes: &[u8]) -> bool {
+        self.finder.is_match(bytes)
+    }
+
     /// The text without secrets.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.bytes(text.as_bytes()) {
@@ -200,6 +205,12 @@ impl Redactor {
         self.string(&mut question.text);
         for option in &mut question.options {
             self.string(&mut option.label);
+        }
+        for withheld in &mut question.withheld {
+            self.string(&mut withheld.option.label);
+            for unmet in &mut withheld.conditions {
+                unmet.values.values_mut().for_each(|value| self.string(value));
+            }
         }
         question.metadata.values_mut().for_each(|value| self.value(value));
     }

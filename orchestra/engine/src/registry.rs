@@ -12,7 +12,7 @@ use crate::handler::{Handler, KindSpec};
 /// struct Lint;
 /// impl Handler for Lint {
 ///     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-///         Box::pin(async { Outcome::success() })
+///         Box::pin(async { Outcome::success().into() })
 ///     }
 /// }
 /// let mut registry = Registry::default();

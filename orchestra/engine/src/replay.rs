@@ -15,6 +15,7 @@ use crate::handle::RunHandle;
 use crate::id::RunId;
 use crate::pinned::pinned;
 use crate::records::{Entry, Record};
+use crate::resolve::resolve;
 use crate::resume::ResumeBuilder;
 use crate::store::{
     FolderStore, Manifest, ReplayedFrom, RunFolder, RunStore, StoreError, checkpoint_name, checkpoint_number,
@@ -92,7 +93,9 @@ impl ReplayBuilder {
             run_dir,
         } = self;
         let settings = resume.settings.clone();
-        let from = resume.folder.clone();
+        let handlers = resolve(&settings, &resume.pipeline, &resume.origin);
+        drop(handlers?);
+        let (from, name) = (resume.folder.clone(), checkpoint.clone());
         let now = settings.clock.now();
         let id = match run_id {
             Some(id) => RunId::new(id)?,
@@ -104,6 +107,7 @@ impl ReplayBuilder {
         };
         let to = run_dir.unwrap_or_else(beside);
         let (source, target, transforms) = (from.clone(), to.clone(), resume.transforms.clone());
+        let is_there = std::fs::symlink_metadata(&to).is_ok();
         let forked = tokio::task::spawn_blocking(move || {
             let view = RunFolder::open(&source)?;
             let Fork {
@@ -120,10 +124,32 @@ impl ReplayBuilder {
             store.close()
         });
         let made = forked.await;
-        made.unwrap_or_else(|error| Err(StoreError::io("make", &to, std::io::Error::other(error))))?;
-        resume.folder = to;
-        resume.copied_from = Some(from);
-        resume.resume().await
+        let made =
+            made.unwrap_or_else(|error| Err(StoreError::io("make", &to, std::io::Error::other(error))));
+        // What stands there already is not this run's to remove.
+        if let Err(error @ StoreError::Occupied { .. }) = made {
+            return Err(error.into());
+        }
+        let replayed = match made {
+            Ok(()) => {
+                resume.folder.clone_from(&to);
+                resume.copied_from = Some(from.clone());
+                resume.resume().await
+            }
+            Err(error) => Err(error.into()),
+        };
+        // A run that is refused leaves nothing (rule D10).
+        replayed.map_err(|error| {
+            remove(&to, is_there);
+            match error {
+                StartError::Over(over) => StartError::CheckpointAtEnd {
+                    run: RunFolder::open(&from)
+                        .map_or_else(|_| over.run.clone(), |from| from.manifest().run.clone()),
+                    checkpoint: name,
+                },
+                other => other,
+            }
+        })
     }
 }
 
@@ -142,6 +168,22 @@ impl fmt::Debug for ReplayBuilder {
             .field("resume", &self.resume)
             .field("checkpoint", &self.checkpoint)
             .finish_non_exhaustive()
+    }
+}
+
+/// Removes what was made of a run that is refused; a folder that was there before stays, and is empty as it was.
+fn remove(folder: &Path, was_there: bool) {
+    if !was_there {
+        // What cannot be removed is told of by the next look at the runs.
+        let _ = fs::remove_dir_all(folder);
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
     }
 }
 

@@ -121,7 +121,7 @@ fn faults(
 ) -> Vec<Refusal> {
     let mut list = Vec::new();
     // A compiled pipeline was checked against its handlers when the program was built.
-    let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.script.is_none();
+    let loaded = matches!(pipeline, SharedPipeline::Loaded(_)) && settings.executes_stages();
     if loaded && registry.kinds().next().is_some() {
         // Missing handlers are told below, together with parts that are missing otherwise.
         let faults = check_registry(pipeline, registry).into_iter();
@@ -182,10 +182,45 @@ fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bo
 }
 
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
+    let executed = || execute(settings, registry, kind);
+    let Some(script) = &settings.script else {
+        return executed();
+    };
+    let simulated = |own: Option<Arc<dyn Handler>>, heeds_status, ends_itself| {
+        Found::Handler(Resolved {
+            handler: Arc::new(Simulated {
+                script: script.clone(),
+                own,
+            }),
+            heeds_status,
+            ends_itself,
+        })
+    };
     let own = registry.get(kind);
-    let provided = !kind::BUILT_IN.contains(&kind)
+    if script.simulates_models_only() {
+        return match executed() {
+            // Whatever would ask a model does not.
+            Found::NoBackend => simulated(None, true, false),
+            Found::Handler(found) => simulated(Some(found.handler), found.heeds_status, found.ends_itself),
+            missing => missing,
+        };
+    }
+    match own {
+        None if !is_provided(settings, kind) => Found::NotProvided,
+        // Nothing simulated writes a status file, but a handler may.
+        own => simulated(own.cloned(), own.is_none(), false),
+    }
+}
+
+/// Whether the engine itself runs stages of a kind, or the kind is the program's.
+fn is_provided(settings: &Settings, kind: &str) -> bool {
+    !kind::BUILT_IN.contains(&kind)
         || matches!(kind, kind::CODERGEN | kind::TOOL | kind::FAN_IN)
-        || settings.runner_of_children(kind).is_some();
+        || settings.runner_of_children(kind).is_some()
+}
+
+/// What executes the stages of a kind where nothing is simulated.
+fn execute(settings: &Settings, registry: &Registry, kind: &str) -> Found {
     let resolved = |handler: &Arc<dyn Handler>, built_in| {
         Found::Handler(Resolved {
             handler: handler.clone(),
@@ -193,30 +228,21 @@ fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {
             ends_itself: built_in && matches!(kind, kind::TOOL | kind::MANAGER_LOOP | kind::SUBPIPELINE),
         })
     };
-    match (&settings.script, own) {
-        (Some(script), own) if own.is_some() || provided => Found::Handler(Resolved {
-            handler: Arc::new(Simulated {
-                script: script.clone(),
-                own: own.cloned(),
-            }),
-            // Nothing simulated writes a status file, but a handler may.
-            heeds_status: own.is_none(),
-            ends_itself: false,
-        }),
-        (None, Some(own)) => resolved(own, false),
-        (None, None) if kind == kind::CODERGEN => match &settings.codergen {
+    if let Some(own) = registry.get(kind) {
+        return resolved(own, false);
+    }
+    match kind {
+        kind::CODERGEN => match &settings.codergen {
             Some(codergen) => resolved(codergen, true),
             None => Found::NoBackend,
         },
-        (None, None) if kind == kind::TOOL => resolved(&settings.tool, true),
-        (None, None) if kind == kind::FAN_IN => resolved(&settings.fan_in, true),
-        (None, None) => match settings.runner_of_children(kind) {
+        kind::TOOL => resolved(&settings.tool, true),
+        kind::FAN_IN => resolved(&settings.fan_in, true),
+        _ => match settings.runner_of_children(kind) {
             Some(runner) => resolved(runner, true),
-            None if !provided => Found::NotProvided,
+            None if !is_provided(settings, kind) => Found::NotProvided,
             None => Found::Unknown,
         },
-        (_, None) if !provided => Found::NotProvided,
-        _ => Found::Unknown,
     }
 }
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Budget, Machine, RunFailure, SharedPipeline};
+use orchestra_core::{Budget, Machine, RetryPoint, RunFailure, SharedPipeline, retry_point};
 use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
 use serde_json::value::RawValue;
 use tracing::Instrument;
@@ -23,6 +23,7 @@ use crate::pinned::{pin, pinned};
 use crate::records::{Entry, Kept, Record};
 use crate::replay::copy_stages;
 use crate::resolve::resolve;
+use crate::result::RunStatus;
 use crate::run::{Origin, Run};
 use crate::store::{Manifest, Opened, PinnedPipeline, RunStore, StoreError};
 use crate::take_up::{Known, TakenUp};
@@ -62,6 +63,8 @@ pub struct ResumeBuilder {
     pub(crate) limits: Limits,
     pub(crate) accept: bool,
     pub(crate) take_over: bool,
+    /// Whether a run that failed is retried.
+    pub(crate) retry: bool,
     pub(crate) transforms: Vec<Arc<dyn Transform>>,
     /// Whether a run that is over is no error: its result is given again.
     pub(crate) may_be_over: bool,
@@ -84,6 +87,7 @@ impl ResumeBuilder {
             limits: Limits::default(),
             accept: false,
             take_over: false,
+            retry: false,
             transforms: Vec::new(),
             may_be_over: false,
             copied_from: None,
@@ -99,6 +103,40 @@ impl ResumeBuilder {
     /// Takes the run from an owner that hangs; should it come back, it can write nothing more (rule D5).
     pub fn take_over(mut self) -> ResumeBuilder {
         self.take_over = true;
+        self
+    }
+
+    /// Retries a run that failed, under the same id, at the stage that failed; or at the node whose edges did not match,
+    /// where the pipeline was changed (rule D9). Its failed attempts stay in its history and in its cost.
+    ///
+    /// ```
+    /// use orchestra_engine::{Engine, RunStatus};
+    /// # use orchestra_engine::{BackendError, CodergenBackend, CodergenReply, CodergenRequest, SimulationBackend};
+    /// # use orchestra_graph::{LoadOptions, Source, load};
+    /// # struct Busy;
+    /// # impl CodergenBackend for Busy {
+    /// #     async fn run(&self, _: CodergenRequest) -> Result<CodergenReply, BackendError> {
+    /// #         Err(BackendError::retryable("the server is overloaded"))
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let folder = place.path().join("run");
+    /// let text = "digraph { start -> draft -> exit; draft [prompt=Draft] }";
+    /// # let load = || load(Source::new("a.dot", text), &LoadOptions::default()).pipeline().expect("sound");
+    /// let engine = Engine::builder().backend(Busy).build()?;
+    /// let failed = engine.start_loaded(load(), ()).run_dir(&folder).await?.wait().await?;
+    /// assert_eq!(failed.status, RunStatus::Fail);
+    ///
+    /// let engine = Engine::builder().backend(SimulationBackend).build()?;
+    /// let retried = engine.resume_loaded(&folder, load(), ()).retry().await?.wait().await?;
+    /// assert_eq!(retried.path, ["start", "draft", "draft", "exit"]);
+    /// assert_eq!(retried.error_history.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn retry(mut self) -> ResumeBuilder {
+        self.retry = true;
         self
     }
 
@@ -143,6 +181,7 @@ impl ResumeBuilder {
             limits,
             accept,
             take_over,
+            retry,
             transforms,
             may_be_over,
             copied_from,
@@ -153,6 +192,7 @@ impl ResumeBuilder {
             pipeline,
             limits,
             accept,
+            retry,
             transforms,
             copied_from,
         };
@@ -208,6 +248,7 @@ struct TakeUp {
     pipeline: SharedPipeline,
     limits: Limits,
     accept: bool,
+    retry: bool,
     transforms: Vec<Arc<dyn Transform>>,
     copied_from: Option<PathBuf>,
 }
@@ -246,14 +287,19 @@ impl TakeUp {
     fn take_up(self, opened: Opened, origin: Origin) -> Result<Box<Driver>, StartError> {
         let mut read = read(opened)?;
         if PinnedPipeline::of(&self.pipeline).hash == read.manifest.pipeline.hash {
-            return self.driver(self.pipeline.clone(), &read, origin);
+            let mut driver = self.driver(self.pipeline.clone(), &read, origin)?;
+            if self.retry {
+                let point = retry_point_of(&driver, &self.pipeline, false)?;
+                driver.will_retry(point);
+            }
+            return Ok(driver);
         }
         let Manifest {
             pipeline, children, ..
         } = &read.manifest;
         let old = pinned(pipeline, children, &self.transforms);
         // A run that is over has no use for another pipeline.
-        if let (true, Some(old)) = (read.is_over(), &old) {
+        if let (true, false, Some(old)) = (read.is_over(), self.retry, &old) {
             return self.driver(old.clone(), &read, origin);
         }
         let (true, Some(old)) = (self.accept, &old) else {
@@ -275,6 +321,10 @@ impl TakeUp {
             read.store.manifest(&read.manifest)?;
             return self.driver(self.pipeline.clone(), &read, origin);
         }
+        let point = match self.retry {
+            true => Some(retry_point_of(&before, &self.pipeline, true)?),
+            false => None,
+        };
         let mapping = Mapping::between(old, &self.pipeline);
         let machine = before.machine.saved();
         let machine = machine
@@ -283,18 +333,15 @@ impl TakeUp {
                 run: read.manifest.run.clone(),
                 reason: fault.to_string(),
             })?;
+        read.failure = before.failure().cloned();
         let kept = Kept {
             machine,
             timers: keeping.timers_over(&mapping),
             turns: keeping.turns_over(&mapping),
             elapsed: nanos(before.before),
+            failure: read.failure.clone(),
         };
         read.told = keeping.told;
-        read.failure = before
-            .taken_up
-            .as_ref()
-            .and_then(|taken_up| taken_up.ended.clone())
-            .flatten();
         before.run.write_later();
         if let Some(failure) = before.run.take_failure() {
             return Err(failure.into());
@@ -316,6 +363,9 @@ impl TakeUp {
             keeping.told = keeping.append(&driver.run, &entry)?;
         }
         read.store.manifest(&read.manifest)?;
+        if let Some(point) = point {
+            driver.will_retry(point);
+        }
         Ok(driver)
     }
 
@@ -352,6 +402,7 @@ impl TakeUp {
             epoch: read.epoch,
             end_told: read.end_told,
             repaired: read.repaired.clone(),
+            events: read.events,
             replayed_from: manifest.replayed_from.as_ref().map(ToString::to_string),
             copied: self.copied_from.is_some(),
             ..TakenUp::default()
@@ -389,6 +440,50 @@ impl TakeUp {
         }
         Ok(driver)
     }
+}
+
+/// Where a failed run is retried in a pipeline, which is not the one that it was begun with where that was `changed`.
+///
+/// # Errors
+/// The run has not failed, or would fail again in the same way.
+fn retry_point_of(
+    driver: &Driver,
+    pipeline: &SharedPipeline,
+    changed: bool,
+) -> Result<RetryPoint, StartError> {
+    let run = || driver.run.id.to_string();
+    let Some(ended) = driver
+        .taken_up
+        .as_ref()
+        .and_then(|taken_up| taken_up.ended.as_ref())
+    else {
+        return Err(StartError::NotFailed { run: run() });
+    };
+    let Some(failure) = ended
+        .as_ref()
+        .filter(|failure| RunStatus::of(Some(*failure)) == RunStatus::Fail)
+    else {
+        return Err(StartError::Over(Box::new(Over {
+            run: run(),
+            failure: ended.clone(),
+        })));
+    };
+    let nothing = || StartError::NothingToRetry {
+        run: run(),
+        failure: Box::new(failure.clone()),
+    };
+    let old = driver.machine.pipeline();
+    let point = retry_point(old, driver.machine.state(), failure, changed).ok_or_else(nothing)?;
+    let (RetryPoint::Stage(node) | RetryPoint::Edges(node)) = point;
+    let id = old.stage(node).id();
+    let node = pipeline.find(id).ok_or_else(|| StartError::Moved {
+        run: run(),
+        reason: format!("the run failed at `{id}`, which is gone"),
+    })?;
+    Ok(match point {
+        RetryPoint::Stage(_) => RetryPoint::Stage(node),
+        RetryPoint::Edges(_) => RetryPoint::Edges(node),
+    })
 }
 
 /// Reads what a run folder holds.
@@ -444,8 +539,8 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         if let Some((number, Record { entry, .. })) = changed
             && let Entry::Changed { kept, .. } = entry
         {
+            read.failure = kept.failure.clone();
             read.base = Some(*kept);
-            read.failure = None;
             read.told = number;
         }
     }

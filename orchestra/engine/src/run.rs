@@ -25,7 +25,7 @@ use crate::registry::Registry;
 use crate::requests::Requests;
 use crate::shared::shared_nodes;
 use crate::sink::Sink;
-use crate::steering::ActiveStage;
+use crate::steering::{self, ActiveStage, Instruction};
 use crate::store::{RunStore, StageFile, StagePlace, StoreError, TemporaryFolder};
 use crate::workspace::RunFiles;
 
@@ -104,6 +104,8 @@ pub(crate) struct Own {
     turns: Vec<(NodeIndex, usize)>,
     /// The stages that run, in the order in which they began, where the run is watched.
     active: Vec<Arc<ActiveStage>>,
+    /// What its manager has told it, and no stage has read yet.
+    instructions: Vec<Instruction>,
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
     /// What the attempts that run have used of models.
@@ -592,6 +594,25 @@ impl Run {
         let mut own = lock(&self.own);
         own.active.retain(|stage| !stage.is_over());
         own.active.clone()
+    }
+
+    /// Keeps an instruction until a stage reads it.
+    pub(crate) fn instruct(&self, instruction: Instruction) {
+        lock(&self.own).instructions.push(instruction);
+    }
+
+    /// Takes the instructions that a stage of this run may read: those that were given to it or to a stage that is over,
+    /// and those that were given to the stage around this run.
+    pub(crate) fn take_instructions(&self, reader: &EffectId) -> Vec<Instruction> {
+        let mut taken = match &self.origin.parent {
+            Some(parent) => parent.run.take_instructions(&parent.stage),
+            None => Vec::new(),
+        };
+        let Own {
+            active, instructions, ..
+        } = &mut *lock(&self.own);
+        taken.extend(steering::take(instructions, active, reader));
+        taken
     }
 
     /// Keeps a run that a stage of this one has started, so that its questions can be answered from here.

@@ -96,7 +96,7 @@ impl Driver {
             }
             _ => None,
         };
-        let spends = usage.is_some() || matches!(event, Event::Used { .. });
+        let spends = usage.is_some() || matches!(event, Event::Used { .. } | Event::Retried { .. });
         self.machine.on(event, &mut self.effects);
         if let Some(id) = noted {
             self.run.long().requests.noted(&id);

@@ -18,7 +18,7 @@ use crate::builtin::codergen::keep;
 use crate::clock::Timestamp;
 use crate::event::EventKind;
 use crate::id::RunId;
-use crate::interview::{InterviewError, ask_until_accepted};
+use crate::interview::{AskError, ask_until_accepted};
 use crate::ledger::{OverBudget, Reservation, budget_of, stricter};
 use crate::output::TextStream;
 use crate::redact::Redactor;
@@ -152,10 +152,10 @@ impl StageContext {
     /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep.
     ///
     /// # Errors
-    /// The engine has no interviewer, nobody can be asked, or the question could not be put.
-    pub async fn ask(&self, mut question: Question) -> Result<Answer, InterviewError> {
+    /// The engine has no interviewer or nobody can be asked, which suspends the run; or the question could not be put.
+    pub async fn ask(&self, mut question: Question) -> Result<Answer, AskError> {
         let Some(interviewer) = &self.run.settings.interviewer else {
-            return Err(InterviewError::unavailable("the engine has no interviewer"));
+            return Err(AskError::waits("the engine has no interviewer"));
         };
         if question.node.is_empty() {
             self.node().id().clone_into(&mut question.node);
@@ -176,7 +176,7 @@ impl StageContext {
         let answer = tokio::select! {
             biased;
             Ok(answer) = outside => answer,
-            answer = ask_until_accepted(interviewer, &question) => answer?,
+            answer = ask_until_accepted(interviewer, &question) => answer.map_err(AskError::of_interviewer)?,
         };
         if run.sink.wanted() {
             run.emit(EventKind::InterviewCompleted {
@@ -189,6 +189,19 @@ impl StageContext {
             });
         }
         Ok(answer)
+    }
+
+    /// Asks a person as [`ask`](StageContext::ask) does, and takes no silence for an answer: one that is skipped or timed
+    /// out suspends the run until somebody answers.
+    ///
+    /// # Errors
+    /// As those of [`ask`](StageContext::ask).
+    pub async fn require_answer(&self, question: Question) -> Result<Answer, AskError> {
+        let answer = self.ask(question).await?;
+        match answer.reply {
+            Reply::Skipped | Reply::TimedOut => Err(AskError::waits("the question was not answered")),
+            _ => Ok(answer),
+        }
     }
 
     /// The time, by the engine's clock, which a test may have replaced.
@@ -384,7 +397,7 @@ impl StageContext {
     ///
     /// # Errors
     /// The call might go beyond what the run, or the node by its own `max_tokens` and `max_cost`, may use. A backend
-    /// that gives the error back stops the run where it is, or fails the stage where it is the node's budget.
+    /// that returns the error suspends the run, or fails the stage where it is the node's budget.
     pub async fn reserve(&self, most: Usage) -> Result<Reservation, OverBudget> {
         Reservation::of(&self.run, &self.id, most).await
     }
@@ -436,11 +449,31 @@ impl StageContext {
         self.run.token(&self.id)
     }
 
-    /// What a manager loop has told this stage since this was asked last, oldest first (Attractor 4.11). Each
-    /// instruction also stands in the [folder of the stage](StageContext::stage_dir) as `steer-001.md`, `steer-002.md`
-    /// and so on.
+    /// Takes the instructions of a manager loop that supervises this run, oldest first (Attractor 4.11, rule F7): those
+    /// that were given while this stage runs, and those that no earlier stage read. An instruction that was repeated
+    /// meanwhile is returned once.
+    ///
+    /// Each instruction also stands in the [folder of the stage](StageContext::stage_dir) that ran when it was given, as
+    /// `steer-001.md`. This call renames that file to `steer-001.read.md` and emits a
+    /// [`SteeringRead`](EventKind::SteeringRead) event.
     pub fn instructions(&self) -> Vec<String> {
-        self.active.as_ref().map_or_else(Vec::new, |stage| stage.heard())
+        let mut texts: Vec<String> = Vec::new();
+        for instruction in self.run.take_instructions(&self.id) {
+            let file = instruction.mark_read();
+            if self.run.sink.wanted() {
+                self.run.emit(EventKind::SteeringRead {
+                    node: self.run.name(self.id.node),
+                    branch: self.branch(),
+                    cycle: instruction.cycle,
+                    instruction: self.run.redacted(&instruction.text).into_owned(),
+                    file: file.map(|file| file.to_string_lossy().into_owned()),
+                });
+            }
+            if !texts.contains(&instruction.text) {
+                texts.push(instruction.text);
+            }
+        }
+        texts
     }
 
     /// Tells those who follow the run, by an event.

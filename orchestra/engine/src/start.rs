@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Budget, Context, Machine, SharedPipeline};
+use orchestra_graph::KeyOwner;
 use serde_json::Value;
 use tracing::Instrument;
 
@@ -87,7 +88,8 @@ impl StartBuilder {
         }
     }
 
-    /// A value in the context at the start.
+    /// A value in the context at the start. A key that only the engine writes is
+    /// [refused](StartError::ReservedKeys).
     pub fn param(mut self, key: impl Into<String>, value: impl Into<Value>) -> StartBuilder {
         self.context.set(key.into(), value);
         self
@@ -128,6 +130,14 @@ impl StartBuilder {
         let StartBuilder {
             settings, mut origin, ..
         } = self;
+        let reserved = self.context.iter().map(|(key, _)| key);
+        let reserved: Vec<String> = reserved
+            .filter(|key| KeyOwner::of(key).is_some())
+            .map(str::to_owned)
+            .collect();
+        if !reserved.is_empty() {
+            return Err(StartError::ReservedKeys { keys: reserved });
+        }
         let handlers = resolve(&settings, &self.pipeline, &origin)?;
         let mut kinds = self.pipeline.kinds.iter();
         if !kinds.any(|kind| settings.runner_of_children(kind).is_some()) {

@@ -1,17 +1,17 @@
-//! What a supervisor tells the stages of a run that it watches (Attractor 4.11).
+//! Instructions of a manager loop for the run that it supervises (Attractor 4.11, rule F7).
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_core::EffectId;
 
-/// A stage that runs, and what it has yet to hear.
+/// A stage that runs in a supervised run.
 pub(crate) struct ActiveStage {
     pub(crate) id: EffectId,
-    /// Its folder, where it can be told something by files.
+    /// Its folder, where instructions are kept as files.
     pub(crate) folder: Option<PathBuf>,
-    instructions: Mutex<Vec<String>>,
     over: AtomicBool,
 }
 
@@ -29,7 +29,6 @@ impl ActiveStage {
         ActiveStage {
             id: id.clone(),
             folder,
-            instructions: Mutex::default(),
             over: AtomicBool::new(false),
         }
     }
@@ -37,14 +36,49 @@ impl ActiveStage {
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
+}
 
-    pub(crate) fn tell(&self, instruction: &str) {
-        let mut instructions = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
-        instructions.push(instruction.to_owned());
-    }
+/// An instruction that no stage has read yet.
+pub(crate) struct Instruction {
+    /// The stage that ran when it was given.
+    pub(crate) stage: EffectId,
+    /// The cycle of the manager loop that gave it.
+    pub(crate) cycle: u32,
+    pub(crate) text: String,
+    /// The file that holds it.
+    pub(crate) file: Option<PathBuf>,
+}
 
-    /// What was told since this was asked last.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut *self.instructions.lock().unwrap_or_else(PoisonError::into_inner))
+impl Instruction {
+    /// Renames the file of an instruction that was read, and returns its new path.
+    pub(crate) fn mark_read(&self) -> Option<PathBuf> {
+        let file = self.file.as_deref()?;
+        let marked = marked(file);
+        match fs::rename(file, &marked) {
+            Ok(()) => Some(marked),
+            Err(error) => {
+                tracing::warn!("cannot rename `{}`: {error}", file.display());
+                Some(file.to_owned())
+            }
+        }
     }
+}
+
+/// Returns the path that the file of an instruction has once it was read: `steer-001.read.md` for `steer-001.md`.
+pub(crate) fn marked(file: &Path) -> PathBuf {
+    file.with_extension("read.md")
+}
+
+/// Takes the instructions that a stage may read out of a list: its own, and those of stages that are over.
+pub(crate) fn take(
+    pending: &mut Vec<Instruction>,
+    active: &[Arc<ActiveStage>],
+    reader: &EffectId,
+) -> Vec<Instruction> {
+    let is_for_reader = |instruction: &mut Instruction| {
+        let given_to = &instruction.stage;
+        let waits = |stage: &&Arc<ActiveStage>| stage.id == *given_to && !stage.is_over();
+        given_to == reader || active.iter().find(waits).is_none()
+    };
+    pending.extract_if(.., is_for_reader).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use orchestra_core::{Effect, EffectId, Event, RunFailure};
+use orchestra_core::{Effect, EffectId, Event, RetryPoint, RunFailure};
 
 use crate::clock::Timestamp;
 use crate::deadline::Began;
@@ -36,6 +36,10 @@ pub(crate) struct TakenUp {
     pub(crate) repeats: HashSet<EffectId>,
     /// Which events the machine causes again, and how many are written already.
     pub(crate) retelling: Option<Retelling>,
+    /// How many events were told when it was taken up.
+    pub(crate) events: u64,
+    /// Where the run is retried, which failed.
+    pub(crate) retry: Option<RetryPoint>,
     /// All that is to happen to the run before it pauses again; no stage is run.
     pub(crate) only: Option<Box<Event>>,
 }
@@ -56,7 +60,29 @@ pub(crate) struct Known {
     pub(crate) events: u64,
 }
 
+impl TakenUp {
+    /// The run did not end where it had failed; `told_more` says whether events were told since.
+    fn is_retried(&mut self, told_more: bool) {
+        self.ended = None;
+        self.end_kept = false;
+        self.end_told &= told_more;
+    }
+}
+
 impl Driver {
+    /// Why the run failed that was taken up.
+    pub(crate) fn failure(&self) -> Option<&RunFailure> {
+        self.taken_up.as_ref()?.ended.as_ref()?.as_ref()
+    }
+
+    /// Goes on with a run that failed.
+    pub(crate) fn will_retry(&mut self, point: RetryPoint) {
+        if let Some(taken_up) = &mut self.taken_up {
+            taken_up.is_retried(false);
+            taken_up.retry = Some(point);
+        }
+    }
+
     /// Tells the machine what the journal holds behind the state that it has. Events that were lost are told anew.
     pub(crate) fn replay(&mut self, records: &[(u64, Record)], known: Known) -> Result<(), StoreError> {
         // What is told again tells what attempts used.
@@ -91,6 +117,9 @@ impl Driver {
                     self.count_turn(&happened.event);
                     if let (Event::TimerFired { id }, Some(keeping)) = (&happened.event, &mut self.keeping) {
                         keeping.timer_over(id);
+                    }
+                    if let (Event::Retried { .. }, Some(taken_up)) = (&happened.event, &mut self.taken_up) {
+                        taken_up.is_retried(record.events < taken_up.events);
                     }
                     let snapshot = happened.snapshot.clone();
                     self.tell_machine(happened.event.clone(), happened.usage, snapshot, self.elapsed);
@@ -162,6 +191,7 @@ impl Driver {
         self.run.used_before();
         let (epoch, repaired) = (taken_up.epoch, std::mem::take(&mut taken_up.repaired));
         let replayed_from = taken_up.replayed_from.take();
+        let retry = taken_up.retry.take();
         let mut checkpoint = String::new();
         if let Some(keeping) = &mut self.keeping {
             checkpoint = keeping.checkpoint();
@@ -172,7 +202,16 @@ impl Driver {
             epoch,
             repaired,
             replayed_from,
+            retry: retry.map(|point| {
+                let (RetryPoint::Stage(node) | RetryPoint::Edges(node)) = point;
+                self.run.name(node)
+            }),
         });
+        if let Some(point) = retry {
+            let (RetryPoint::Stage(node) | RetryPoint::Edges(node)) = point;
+            let from_edges = matches!(point, RetryPoint::Edges(_));
+            self.happened(Event::Retried { node, from_edges });
+        }
         self.effects.append(&mut again);
         self.tell_all()?;
         self.heed_budget();

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::id::{RunId, fingerprint};
 use crate::stage::StageContext;
+use crate::stage_end::StageEnd;
 
 /// The future of a call of a workspace.
 pub type WorkspaceFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,8 +29,8 @@ const LINE_LENGTH: usize = 80;
 /// use std::collections::BTreeMap;
 /// use std::sync::Arc;
 /// use orchestra_engine::{
-///     Engine, OpenedWorkspace, Outcome, SimulationBackend, Snapshot, Workplace, Workspace, WorkspaceError, WorkspaceFuture,
-///     WorkspaceEnd, WorkspaceRun, WorkspaceSession, WorkspaceStage,
+///     Engine, OpenedWorkspace, Outcome, SimulationBackend, Snapshot, StageEnd, Workplace, Workspace, WorkspaceError,
+///     WorkspaceFuture, WorkspaceEnd, WorkspaceRun, WorkspaceSession, WorkspaceStage,
 /// };
 /// # use orchestra_graph::{LoadOptions, Source, load};
 ///
@@ -54,9 +55,9 @@ const LINE_LENGTH: usize = 80;
 ///         &'s self,
 ///         stage: &'s WorkspaceStage,
 ///         outcome: Outcome,
-///     ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)> {
+///     ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
 ///         let here = stage.line().to_owned();
-///         Box::pin(async { (outcome.notes(here), None) })
+///         Box::pin(async { (outcome.notes(here).into(), None) })
 ///     }
 ///     fn save<'s>(&'s self, _: &'s WorkspaceStage) -> WorkspaceFuture<'s, Result<Option<Snapshot>, WorkspaceError>> {
 ///         Box::pin(async { Ok(None) })
@@ -109,12 +110,13 @@ pub trait WorkspaceSession: Send + Sync + 'static {
     ) -> WorkspaceFuture<'s, Result<Workplace, WorkspaceError>>;
 
     /// An attempt has ended, nothing of it runs any more, and its outcome counts when this returns: keeps what was
-    /// changed. The outcome may be replaced; the snapshot, if one is given, becomes that of the line together with it.
+    /// changed. The outcome may be replaced, or the run suspended; the snapshot, if one is given, becomes that of the line
+    /// together with it. Of the reserved context keys a workspace may write `workspace.*` (rule K1).
     fn leave<'s>(
         &'s self,
         stage: &'s WorkspaceStage,
         outcome: Outcome,
-    ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)>;
+    ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)>;
 
     /// An attempt has come to a checkpoint within it: keeps what was changed so far.
     ///

@@ -307,7 +307,7 @@ async fn a_handler_that_the_engine_would_never_call_is_refused() {
     struct Mine;
     impl Handler for Mine {
         fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-            Box::pin(async { Outcome::success() })
+            Box::pin(async { Outcome::success().into() })
         }
     }
     impl HandlerSet for Mine {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use children_support::{engine, kept_in, lines, with_child};
-use orchestra_engine::{Engine, Outcome, RunResult, RunStatus, Script, StartError};
+use orchestra_engine::{Engine, EventKind, Outcome, RunResult, RunStatus, Script, StartError};
 use orchestra_graph::Pipeline;
 use serde_json::json;
 use support::{Acts, acts, json as read_json, pipeline, short, text};
@@ -221,17 +221,88 @@ async fn steering_reaches_the_folder_and_the_handler_of_the_stage_that_runs() {
     assert_eq!(steered, ["Look left.", "Look left."], "at 10 and 30 seconds");
     let folder = place.path().join("one/watch/child/build");
     assert_eq!(
-        text(folder.join("steer-001.md")),
+        text(folder.join("steer-001.read.md")),
         "# Steering\n\n- cycle: 2\n- reason: manager.guard.intervene holds: stack.child.elapsed_ms >= 5000\n\
          - completed stages: 1, failures: 0, retries: 0\n\nLook left.\n"
     );
-    assert!(text(folder.join("steer-002.md")).contains("- cycle: 4\n"));
-    assert!(!folder.join("steer-003.md").exists());
+    assert!(text(folder.join("steer-002.read.md")).contains("- cycle: 4\n"));
+    assert!(!folder.join("steer-001.md").exists() && !folder.join("steer-003.md").exists());
+    let read: Vec<(u32, String)> = told
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::SteeringRead {
+                node,
+                cycle,
+                instruction,
+                file,
+                ..
+            } => {
+                assert_eq!(*node, "build");
+                assert!(file.as_ref().unwrap().ends_with(".read.md"), "{file:?}");
+                Some((*cycle, instruction.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(read, [(2, "Look left.".to_owned()), (4, "Look left.".to_owned())]);
     let logs = lines(&told, "one", short);
     let logged = logs
         .iter()
         .filter(|line| line.starts_with("StageLog watch: steers `build` in cycle"));
     assert_eq!(logged.count(), 2, "{logs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn steering_that_a_stage_did_not_read_is_read_by_the_next_one_once() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let list = heard.clone();
+    let acts = builds_for(35).on("check", move |stage| {
+        list.lock().unwrap().push(stage.instructions());
+        std::future::ready(Outcome::success())
+    });
+    let child = support::acts("start -> build -> check -> again -> exit");
+    let acts = {
+        let list = heard.clone();
+        acts.on("again", move |stage| {
+            list.lock().unwrap().push(stage.instructions());
+            std::future::ready(Outcome::success())
+        })
+    };
+    let attributes =
+        "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, prompt=\"Look left.\"";
+    let result = run(supervised(attributes, child), acts).await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    let heard = heard.lock().unwrap();
+    assert_eq!(
+        *heard,
+        [vec!["Look left.".to_owned()], Vec::new()],
+        "what was said thrice is read once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn steering_of_a_stage_that_runs_a_pipeline_is_read_within_that_pipeline() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let list = heard.clone();
+    let acts = Acts::new().on("build", move |stage| {
+        let list = list.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            list.lock().unwrap().extend(stage.instructions());
+            Outcome::success()
+        }
+    });
+    let middle = pipeline(
+        "digraph middle { start -> part -> exit; part [shape=folder, \"subpipeline.file\"=\"child.dot\"] }",
+    );
+    let middle = with_child(middle, "part", child());
+    let attributes =
+        "\"manager.actions\"=\"observe,steer,wait\", \"manager.poll_interval\"=10s, prompt=\"Look left.\"";
+    let result = run(supervised(attributes, middle), acts).await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    assert_eq!(*heard.lock().unwrap(), ["Look left."]);
 }
 
 #[tokio::test(start_paused = true)]

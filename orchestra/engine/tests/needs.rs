@@ -14,7 +14,7 @@ struct Nothing;
 
 impl Handler for Nothing {
     fn run<'a>(&'a self, _: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async { Outcome::success() })
+        Box::pin(async { Outcome::success().into() })
     }
 }
 

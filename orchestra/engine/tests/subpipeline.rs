@@ -397,18 +397,24 @@ async fn a_gate_within_a_child_is_asked_by_the_same_engine() {
     let builder = Engine::builder().interviewer(AutoApprove);
     let (result, _) = start(
         builder,
-        parent("\"subpipeline.outputs\"=\"human.gate.label\"", pipeline(GATE)),
+        parent(
+            "\"subpipeline.outputs\"=\"answer=human.gate.label\"",
+            pipeline(GATE),
+        ),
         Acts::new(),
     )
     .await;
     assert!(result.is_success(), "{:?}", result.failure);
-    assert_eq!(result.context.text("human.gate.label"), "[Y] Yes");
+    assert_eq!(result.context.text("answer"), "[Y] Yes");
 }
 
 #[tokio::test]
 async fn a_gate_within_a_childs_child_is_answered_through_the_handle_of_the_parent() {
-    let middle = parent("\"subpipeline.outputs\"=\"human.gate.label\"", pipeline(GATE));
-    let outer = parent("\"subpipeline.outputs\"=\"label=human.gate.label\"", middle);
+    let middle = parent(
+        "\"subpipeline.outputs\"=\"label=human.gate.label\"",
+        pipeline(GATE),
+    );
+    let outer = parent("\"subpipeline.outputs\"=\"label\"", middle);
     let (engine, heard) = engine(Engine::builder());
     let run = engine.start_loaded(outer, Acts::new()).await.unwrap();
     while run.questions().is_empty() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
     BackendError, BranchStatus, CodergenBackend, CodergenReply, CodergenRequest, Durability, Engine,
-    EngineBuilder, EventKind, OpenedWorkspace, Outcome, RunFailure, RunFolder, RunStatus, Snapshot,
+    EngineBuilder, EventKind, OpenedWorkspace, Outcome, RunFailure, RunFolder, RunStatus, Snapshot, StageEnd,
     StartError, Workplace, Workspace, WorkspaceEnd, WorkspaceError, WorkspaceFuture, WorkspaceRun,
     WorkspaceSession, WorkspaceStage,
 };
@@ -83,7 +83,7 @@ impl WorkspaceSession for Counting {
         &'s self,
         stage: &'s WorkspaceStage,
         outcome: Outcome,
-    ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)> {
+    ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
         let node = stage.stage().node().id().to_owned();
         self.tell(format!(
             "leave {} {}",
@@ -93,7 +93,7 @@ impl WorkspaceSession for Counting {
         let mut snapshot = Snapshot::new(count(stage) + 1);
         snapshot.joined = stage.joined().next().is_some();
         snapshot.unfinished = (self.leaves_open == Some(&*node)).then(|| "something is open".to_owned());
-        Box::pin(async move { (outcome, Some(snapshot)) })
+        Box::pin(async move { (outcome.into(), Some(snapshot)) })
     }
 
     fn save<'s>(

@@ -288,6 +288,8 @@ fn condition_text(edge: &Edge) -> Option<(Known, &str)> {
     match dialect {
         Some(word @ ("success" | "failure")) => Some((Known::ConditionType, word)),
         Some("conditional") => Some((Known::ConditionValue, value)),
+        // An error, but one that says that the edge is not taken in every case.
+        None if !value.trim().is_empty() => Some((Known::ConditionValue, value)),
         _ => None,
     }
 }

@@ -82,6 +82,8 @@ pub enum AttributeType {
     Float(f64, f64),
     /// `true` or `false`.
     Boolean,
+    /// `true`, `false` or the text of a condition.
+    Condition,
     /// A span of time; a bare whole number means seconds.
     Duration,
     /// One of these words.
@@ -90,6 +92,8 @@ pub enum AttributeType {
     Node,
     /// Keys, or pairs of keys `new=old`, separated by commas; see [`key_pairs`](crate::key_pairs).
     Pairs,
+    /// Names of environment variables, separated by commas.
+    Variables,
 }
 
 impl AttributeType {
@@ -102,6 +106,7 @@ impl AttributeType {
             AttributeType::Float(min, max) if max < f64::MAX => format!("a number from {min} to {max}"),
             AttributeType::Float(min, _) => format!("a number of at least {min}"),
             AttributeType::Boolean => "`true` or `false`".to_owned(),
+            AttributeType::Condition => "`true`, `false` or a condition such as `outcome=success`".to_owned(),
             AttributeType::Duration => {
                 "a duration such as `250ms`, `900s`, `15m`, `2h` or `1d` (a bare whole number means seconds)"
                     .to_owned()
@@ -112,6 +117,7 @@ impl AttributeType {
             }
             AttributeType::Node => "the id of a node".to_owned(),
             AttributeType::Pairs => "keys or pairs of keys such as `a,b=c`, separated by commas".to_owned(),
+            AttributeType::Variables => "names of environment variables, separated by commas".to_owned(),
         }
     }
 
@@ -124,8 +130,8 @@ impl AttributeType {
                 Some(Value::String(other.to_string().into()))
             }
             (AttributeType::Integer(min), Value::Integer(number)) => (*number >= min).then(|| value.clone()),
-            (AttributeType::Integer(min), Value::String(_)) => {
-                let number = text?.parse::<i64>().ok()?;
+            (AttributeType::Integer(min), Value::Float(_) | Value::String(_)) => {
+                let number = whole_number(value)?;
                 (number >= min).then_some(Value::Integer(number))
             }
             (AttributeType::Float(min, max), Value::Integer(_) | Value::Float(_) | Value::String(_)) => {
@@ -138,6 +144,11 @@ impl AttributeType {
             }
             (AttributeType::Boolean, Value::Boolean(_)) => Some(value.clone()),
             (AttributeType::Boolean, Value::String(_)) => text?.parse().ok().map(Value::Boolean),
+            (AttributeType::Condition, Value::Boolean(_)) => Some(value.clone()),
+            (AttributeType::Condition, Value::String(_)) => match text?.parse() {
+                Ok(flag) => Some(Value::Boolean(flag)),
+                Err(_) => is_condition(text?).then(|| value.clone()),
+            },
             (AttributeType::Duration, Value::Duration(_)) => Some(value.clone()),
             (AttributeType::Duration, Value::Integer(seconds)) => u64::try_from(*seconds)
                 .ok()
@@ -153,6 +164,13 @@ impl AttributeType {
             (AttributeType::Pairs, Value::String(text)) => {
                 crate::children::key_pairs(text).is_some().then(|| value.clone())
             }
+            (AttributeType::Variables, Value::String(text)) => {
+                let mut names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                let impossible = |character: char| character.is_whitespace() || "=\0".contains(character);
+                names
+                    .all(|name| !name.contains(impossible))
+                    .then(|| value.clone())
+            }
             (AttributeType::Word(words), Value::Boolean(_)) => {
                 let text = value.to_string();
                 words.contains(&text.as_str()).then(|| Value::String(text.into()))
@@ -160,6 +178,29 @@ impl AttributeType {
             _ => None,
         }
     }
+}
+
+/// Returns the whole number that a value is, also where it is written as `2.0` or in quotes.
+fn whole_number(value: &Value) -> Option<i64> {
+    /// The largest magnitude up to which a float holds every whole number.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let number = match value {
+        Value::Float(number) => *number,
+        other => {
+            let text = other.as_str()?.trim();
+            if let Ok(number) = text.parse() {
+                return Some(number);
+            }
+            crate::condition::number(text)?
+        }
+    };
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+/// Returns whether a text is meant as a condition: it is one, or a faulty one that `condition_syntax` reports.
+fn is_condition(text: &str) -> bool {
+    let is_sound = !text.is_empty() && crate::condition::parse_condition(text).is_ok();
+    is_sound || text.contains(['=', '<', '>', '!', '&', '|', '(', ' '])
 }
 
 /// One row of the attribute table (Attractor 2.5 to 2.7).
@@ -245,7 +286,9 @@ macro_rules! attributes {
     };
 }
 
-use AttributeType::{Boolean, Duration as Time, Float, Integer, Node, Pairs, String as Text, Word};
+use AttributeType::{
+    Boolean, Condition, Duration as Time, Float, Integer, Node, Pairs, String as Text, Variables, Word,
+};
 
 const ANY: i64 = i64::MIN;
 const EFFORT: AttributeType = Word(&["low", "medium", "high"]);
@@ -262,11 +305,11 @@ attributes! {
     OnFailure "on_failure" [graph node] Word(&["fail", "route"]), "fail", [], "`route` follows plain edges after a failure as after a success.";
     Routing "routing" [graph] Word(&["five_step", "first_match"]), "five_step", [], "How edges are chosen: the five steps, or the first that matches in the order of the file.";
     MaxNodeVisits "max_node_visits" [graph] Integer(1), "1000", [], "How often any node may be visited in a run.";
-    MaxGoalGateReroutes "max_goal_gate_reroutes" [graph] Integer(0), "50", [], "How often an unsatisfied goal gate may send the run back.";
+    MaxGoalGateReroutes "max_goal_gate_reroutes" [graph] Integer(0), "50", ["max_goal_gate_redirects"], "How often an unsatisfied goal gate may send the run back.";
     MaxRestarts "max_restarts" [graph] Integer(0), "20", [], "How often `loop_restart` may restart the run.";
     RestartKeep "restart_keep" [graph] Text, "", [], "Context keys, separated by commas, that survive a restart.";
-    FailureBreaker "failure_breaker" [graph] Integer(0), "3", [], "How often running the same failure may repeat before the run fails; 0 is never.";
-    ChildDotfile "stack.child_dotfile" [graph node] Text, "", [], "The pipeline file that a manager loop supervises, relative to the file that names it.";
+    FailureBreaker "failure_breaker" [graph] Integer(0), "0", [], "How often running a stage may fail in the same way (reason, exit code, output, no file changed meanwhile) before the run fails; 0 is never.";
+    ChildDotfile "stack.child_dotfile" [graph node] Text, "", ["stack.child_workflow"], "The pipeline file that a manager loop supervises, relative to the file that names it.";
     ChildWorkdir "stack.child_workdir" [graph node] Text, "", [], "The working folder of the supervised pipeline.";
     ChildAutostart "stack.child_autostart" [graph node] Boolean, "true", [], "Whether a manager loop starts its child.";
     SubpipelineFile "subpipeline.file" [node] Text, "", [], "The pipeline file that a sub-pipeline node runs, relative to the file that names it.";
@@ -277,7 +320,7 @@ attributes! {
     HookPost "tool_hooks.post" [graph node] Text, "", [], "Shell command after each tool call of a model.";
     LlmModel "llm_model" [graph node] Text, "", [], "The model, by its name or by a tier of the configuration.";
     LlmProvider "llm_provider" [graph node] Text, "", [], "The provider of the model.";
-    ReasoningEffort "reasoning_effort" [graph node] EFFORT, "high", [], "How long a model may think.";
+    ReasoningEffort "reasoning_effort" [graph node] EFFORT, "", [], "How long a model may think; where nothing says it, the provider decides.";
     MaxCost "max_cost" [graph node] Float(0.0, f64::MAX), "", [], "The most that may be spent on models, in US dollars.";
     MaxTokens "max_tokens" [graph node] Integer(1), "", [], "The most tokens that may be used.";
     Shape "shape" [node] Text, "box", [], "The shape of the node, which chooses its handler.";
@@ -291,7 +334,7 @@ attributes! {
     RetryBackoffFactor "retry_backoff_factor" [graph node] Float(0.0, f64::MAX), "", [], "Factor from one delay to the next.";
     RetryMaxDelay "retry_max_delay" [graph node] Time, "", [], "The longest delay between attempts.";
     RetryJitter "retry_jitter" [graph node] Boolean, "true", [], "Whether delays are varied at random by half.";
-    GoalGate "goal_gate" [node] Boolean, "false", [], "Whether the stage must have succeeded before the run may end.";
+    GoalGate "goal_gate" [node] Condition, "false", [], "Whether the stage must have succeeded before the run may end; a condition says what must hold instead.";
     Fidelity "fidelity" [node edge] Text, "", [], "How much context the stage's model session carries.";
     ThreadId "thread_id" [node edge] Text, "", [], "Session key under `full` fidelity.";
     Class "class" [node] Text, "", [], "Class names, separated by commas, for the model stylesheet.";
@@ -311,7 +354,8 @@ attributes! {
     AgentTools "agent.tools" [node] Text, "", [], "Tools, separated by commas, that the model may use.";
     AgentMode "agent.mode" [node] Word(&["autonomous", "interactive"]), "autonomous", [], "Whether a person talks with the model during the stage.";
     ToolCommand "tool_command" [node] Text, "", [], "The shell command of a tool stage.";
-    ToolEnv "tool_env" [graph node] Text, "", [], "Names, separated by commas, of environment variables that the command may also see.";
+    ToolEnv "tool_env" [graph node] Variables, "", [], "Environment variables, separated by commas, that the command of a tool stage sees although they would be withheld.";
+    ToolEnvInherit "tool_env_inherit" [graph node] Boolean, "true", [], "Whether the command of a tool stage sees the environment of the run.";
     Repo "repo" [node] Text, "", [], "The repository of the configuration's workspace in which the stage works.";
     JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), "wait_all", [], "When a parallel block is satisfied.";
     JoinK "join_k" [node] Integer(1), "", [], "How many branches must succeed under `k_of_n`.";
@@ -397,7 +441,47 @@ pub(crate) const FOREIGN: &[(&str, Known)] = &[
     ("provider", Known::LlmProvider),
     ("handler", Known::Type),
     ("llm_prompt", Known::Prompt),
+    ("quorum_count", Known::JoinK),
 ];
+
+/// The name under which other tools give the child pipeline of any kind of node; the kind says what it is here.
+pub(crate) const FOREIGN_CHILD: &str = "dot_file";
+
+/// A value of other tools that has exactly one meaning here (rule L7).
+pub(crate) struct ForeignValue {
+    /// The attribute.
+    pub(crate) known: Known,
+    /// The word of other tools.
+    pub(crate) word: &'static str,
+    /// The word that it means here.
+    pub(crate) value: &'static str,
+    /// A second attribute that is a part of its meaning.
+    pub(crate) also: Option<(Known, &'static str)>,
+}
+
+/// The accepted values of other tools.
+pub(crate) const FOREIGN_VALUES: &[ForeignValue] = &[
+    ForeignValue {
+        known: Known::JoinPolicy,
+        word: "all_success",
+        value: "wait_all",
+        also: Some((Known::ErrorPolicy, "fail_fast")),
+    },
+    ForeignValue {
+        known: Known::JoinPolicy,
+        word: "any_success",
+        value: "first_success",
+        also: None,
+    },
+];
+
+/// The accepted value of another tool that an attribute has.
+pub(crate) fn foreign_value(known: Known, value: &Value) -> Option<&'static ForeignValue> {
+    let word = value.as_str()?.trim();
+    FOREIGN_VALUES
+        .iter()
+        .find(|foreign| foreign.known == known && foreign.word == word)
+}
 
 /// Whether Graphviz itself knows the attribute for drawing (rule L7).
 ///
@@ -613,6 +697,22 @@ mod tests {
             Some(Value::Integer(3))
         );
         assert_eq!(Integer(0).coerce(&Value::Integer(-3)), None);
+        let whole = |value: Value| Integer(ANY).coerce(&value);
+        assert_eq!(whole(Value::Float(2.0)), Some(Value::Integer(2)));
+        assert_eq!(whole(Value::String("-2.0".into())), Some(Value::Integer(-2)));
+        assert_eq!(whole(Value::Float(2.5)), None);
+        assert_eq!(whole(Value::Float(1e300)), None);
+        assert_eq!(whole(Value::String("inf".into())), None);
+        assert_eq!(Integer(0).coerce(&Value::Float(-2.0)), None);
+        let gate = |text: &str| Condition.coerce(&Value::String(text.into()));
+        assert_eq!(gate(" true "), Some(Value::Boolean(true)));
+        assert_eq!(
+            gate("outcome = success"),
+            Some(Value::String("outcome = success".into()))
+        );
+        assert!(gate("outcme=success").is_some(), "`condition_syntax` reports it");
+        assert_eq!(gate("yes"), None);
+        assert_eq!(gate(""), None);
         assert_eq!(
             Time.coerce(&Value::Integer(5)),
             Some(Value::Duration(Duration::from_secs(5)))
@@ -620,6 +720,9 @@ mod tests {
         assert_eq!(Time.coerce(&Value::String("soon".into())), None);
         let pairs = |text: &str| Pairs.coerce(&Value::String(text.into())).is_some();
         assert!(pairs("release, child.version=version") && pairs(""));
+        let variables = |text: &str| Variables.coerce(&Value::String(text.into())).is_some();
+        assert!(variables("CI, GITHUB_TOKEN,") && variables(""));
+        assert!(!variables("CI=true") && !variables("CI GITHUB_TOKEN"));
         assert!(!pairs("a=") && !pairs("=b") && !pairs("a=b=c") && !pairs("two words"));
     }
 }

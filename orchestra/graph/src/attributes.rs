@@ -121,6 +121,13 @@ impl Attributes {
         self.list.push(attribute);
     }
 
+    /// The attribute of a name that the language does not know.
+    pub(crate) fn find_other_mut(&mut self, name: &str) -> Option<&mut Attribute> {
+        self.list
+            .iter_mut()
+            .find(|attribute| matches!(&attribute.key, Key::Other(key) if **key == *name))
+    }
+
     /// Removes a known attribute.
     pub fn remove(&mut self, known: Known) -> Option<Attribute> {
         let at = self
@@ -165,6 +172,11 @@ impl Attributes {
                 ..
             })
         )
+    }
+
+    /// Whether the node is a goal gate, by `true` or by a condition of its own.
+    pub(crate) fn is_goal_gate(&self) -> bool {
+        self.flag(Known::GoalGate) || self.text(Known::GoalGate).is_some()
     }
 
     /// The duration of a known attribute.

@@ -1,12 +1,16 @@
-//! The answers of a human gate: its outgoing edges (Attractor 4.6, rules H1, H4).
+//! The answers of a human gate: its outgoing edges (Attractor 4.6, rules H1, H4, H5).
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
-use crate::analysis::Analysis;
+use serde_json::{Map, Value};
+
+use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
-use crate::label::{accelerator_key, normalize_label};
+use crate::condition::{Facts, Lookup};
+use crate::label::{accelerator_key, label_text, normalize_label};
 use crate::model::{EdgeIndex, NodeIndex};
+use crate::route::{Tested, edge_of_choice};
 use crate::table::{Constant, EdgeRow, Pipeline};
 
 /// One answer of a human gate.
@@ -21,7 +25,7 @@ use crate::table::{Constant, EdgeRow, Pipeline};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The edge; the first one where several conditions share a label.
+    /// The edge; the first one where several edges bear the label.
     pub edge: EdgeIndex,
     /// The key that answers for it.
     pub key: String,
@@ -33,75 +37,132 @@ pub struct Choice {
     pub freeform: bool,
 }
 
-/// The answers of a human gate, in the order of the file (rule H1).
+/// Returns the answers of a human gate, in the order of the file (rule H1).
 ///
-/// An edge with a condition but no label is decided by its condition and not by a person. Edges that share a label and
-/// differ in their conditions are one answer, which the conditions lead to different nodes.
+/// Edges that bear one label are one answer, which their conditions lead to different nodes. An edge whose condition can
+/// hold only after a failure is a route for a gate that failed, and no answer.
 pub fn choices(pipeline: &Pipeline, gate: NodeIndex) -> Vec<Choice> {
     let edges = pipeline.stage(gate).edges().map(|(at, edge)| Written {
         at,
-        label: &edge.label,
-        condition: edge.condition,
+        label: label_of(pipeline, edge),
+        needs_failure: needs_failure(pipeline, edge),
         freeform: is_freeform(pipeline, edge),
         to: edge.to,
-        to_id: pipeline.stage(edge.to).id(),
     });
-    of(edges)
+    from_edges(edges).into_iter().map(|(choice, _)| choice).collect()
 }
 
 /// The same in a graph that may have faults.
 pub(crate) fn graph_choices(analysis: &Analysis<'_>, gate: NodeIndex) -> Vec<Choice> {
+    let choices = graph_choice_edges(analysis, gate).into_iter();
+    choices.map(|(choice, _)| choice).collect()
+}
+
+/// The choices of a gate, each with all edges that bear its label.
+pub(crate) fn graph_choice_edges(analysis: &Analysis<'_>, gate: NodeIndex) -> Vec<(Choice, Vec<EdgeIndex>)> {
+    from_edges(graph_edges(analysis, gate))
+}
+
+fn graph_edges<'a>(analysis: &'a Analysis<'_>, gate: NodeIndex) -> impl Iterator<Item = Written<'a>> {
     let graph = analysis.graph();
-    let edges = analysis.outgoing(gate).iter().map(|at| {
+    analysis.outgoing(gate).iter().map(move |at| {
         let edge = graph.edge(*at);
-        let condition = analysis.condition_id(*at);
+        let condition = analysis.condition(*at);
         Written {
             at: *at,
-            label: edge.attributes.text(Known::Label).unwrap_or_default(),
-            condition: (condition != 0).then_some(condition as u32),
+            label: edge
+                .attributes
+                .filled(Known::Label)
+                .unwrap_or(&graph.node(edge.to).id),
+            needs_failure: matches!(condition, EdgeCondition::Parsed(condition) if condition.needs_failure()),
             freeform: edge.attributes.flag(Known::Freeform),
             to: edge.to,
-            to_id: &graph.node(edge.to).id,
         }
-    });
-    of(edges)
+    })
+}
+
+/// What a person reads of an edge: its label, else the id of its target.
+fn label_of<'p>(pipeline: &'p Pipeline, edge: &'p EdgeRow) -> &'p str {
+    if edge.label.trim().is_empty() {
+        pipeline.stage(edge.to).id()
+    } else {
+        &edge.label
+    }
+}
+
+/// Whether an edge is a route for a gate that failed, and no choice (rule H5).
+pub(crate) fn needs_failure(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
+    let condition = pipeline.condition(edge);
+    condition.is_some_and(|condition| condition.needs_failure)
+}
+
+/// Whether an edge of a gate belongs to the choice of a label.
+pub(crate) fn bears(pipeline: &Pipeline, edge: &EdgeRow, label: &str) -> bool {
+    !needs_failure(pipeline, edge) && normalize_label(label_of(pipeline, edge)) == normalize_label(label)
 }
 
 /// An edge of a gate.
 struct Written<'e> {
     at: EdgeIndex,
     label: &'e str,
-    condition: Option<u32>,
+    needs_failure: bool,
     freeform: bool,
     to: NodeIndex,
-    to_id: &'e str,
 }
 
-fn of<'e>(edges: impl Iterator<Item = Written<'e>>) -> Vec<Choice> {
+fn from_edges<'e>(edges: impl Iterator<Item = Written<'e>>) -> Vec<(Choice, Vec<EdgeIndex>)> {
     let mut choices: Vec<Choice> = Vec::new();
-    let mut conditions: HashMap<String, Option<u32>> = HashMap::new();
-    for edge in edges {
-        let unlabelled = edge.label.trim().is_empty();
-        if unlabelled && edge.condition.is_some() && !edge.freeform {
-            continue;
-        }
-        let label = if unlabelled { edge.to_id } else { edge.label };
-        match conditions.entry(normalize_label(label)) {
-            Entry::Occupied(first) if *first.get() != edge.condition => continue,
-            Entry::Occupied(_) => {}
-            Entry::Vacant(entry) => {
-                entry.insert(edge.condition);
+    let mut edges_of: Vec<Vec<EdgeIndex>> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for edge in edges.filter(|edge| !edge.needs_failure) {
+        match places.entry(normalize_label(edge.label)) {
+            Entry::Occupied(place) => edges_of[*place.get()].push(edge.at),
+            Entry::Vacant(place) => {
+                place.insert(choices.len());
+                edges_of.push(vec![edge.at]);
+                choices.push(Choice {
+                    edge: edge.at,
+                    key: accelerator_key(edge.label).unwrap_or_default().to_owned(),
+                    label: edge.label.to_owned(),
+                    to: edge.to,
+                    freeform: edge.freeform,
+                });
             }
         }
-        choices.push(Choice {
-            edge: edge.at,
-            key: accelerator_key(label),
-            label: label.to_owned(),
-            to: edge.to,
-            freeform: edge.freeform,
-        });
     }
-    choices
+    derive_keys(&mut choices);
+    choices.into_iter().zip(edges_of).collect()
+}
+
+/// Gives each choice that is written without a key one of its own (rule H1): the first letter of its label where that is
+/// free, else the first letter or digit that is, else a number. Choices that take any text come last: nobody types their
+/// keys.
+fn derive_keys(choices: &mut [Choice]) {
+    let mut taken: HashSet<String> = choices.iter().map(|choice| choice.key.to_uppercase()).collect();
+    let letters = |label: &str| -> Vec<String> {
+        let letters = label_text(label).chars().filter(|c| c.is_alphanumeric());
+        letters.map(|letter| letter.to_uppercase().collect()).collect()
+    };
+    for freeform in [false, true] {
+        for most in [1, usize::MAX] {
+            for choice in choices.iter_mut() {
+                if choice.freeform == freeform && choice.key.is_empty() {
+                    let mut free = letters(&choice.label).into_iter().take(most);
+                    choice.key = free.find(|key| !taken.contains(key)).unwrap_or_default();
+                    taken.insert(choice.key.clone());
+                }
+            }
+        }
+        let mut number = 0u32;
+        for choice in choices.iter_mut() {
+            while choice.freeform == freeform && choice.key.is_empty() {
+                number += 1;
+                if taken.insert(number.to_string()) {
+                    choice.key = number.to_string();
+                }
+            }
+        }
+    }
 }
 
 fn is_freeform(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
@@ -110,6 +171,143 @@ fn is_freeform(pipeline: &Pipeline, edge: &EdgeRow) -> bool {
         .iter()
         .find(|row| row.key == "freeform");
     row.is_some_and(|row| row.value == Constant::Boolean(true))
+}
+
+/// The choices that a human gate offers, and those that it withholds (rule H5).
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Source, load, offers};
+/// let text = r#"digraph { start -> ask; ask [shape=hexagon]
+///     ask -> exit [label="[A] Approve", condition="context.tests_passed"]; ask -> mend [label="Reject"]; mend -> ask }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let offers = offers(&pipeline, pipeline.find("ask").expect("declared"), &Facts::default());
+/// assert_eq!(offers.offered[0].label, "Reject");
+/// assert_eq!(offers.withheld[0].choice.label, "[A] Approve");
+/// assert_eq!(offers.withheld[0].tested[0].values[0].0, "context.tests_passed");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// The choices that a person may make, in the order of the file; the edge and the target are those that the choice
+    /// would lead along.
+    pub offered: Vec<Choice>,
+    /// The choices of which no condition holds.
+    pub withheld: Vec<Withheld>,
+}
+
+/// A choice that is not offered, because no condition of its edges holds.
+///
+/// ```
+/// use orchestra_graph::condition::Facts;
+/// use orchestra_graph::{Source, load, offers};
+/// let text = r#"digraph { start -> ask; ask [shape=hexagon]; ask -> exit [label=Ship, condition="context.ready"]
+///     ask -> mend [label=Fix]; mend -> ask }"#;
+/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let withheld = offers(&pipeline, pipeline.find("ask").expect("declared"), &Facts::default()).withheld;
+/// assert_eq!((withheld[0].choice.key.as_str(), withheld[0].tested.len()), ("S", 1));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    /// The choice.
+    pub choice: Choice,
+    /// The conditions that do not hold, with the values that they saw.
+    pub tested: Vec<Tested>,
+}
+
+/// Returns the choices that a human gate offers (rule H5).
+///
+/// Each condition is evaluated as if its choice had been made: `outcome`, `preferred_label` and `human.gate.*` speak of
+/// that answer, given by a person. A condition on the text that a person is yet to write cannot be decided before the
+/// answer, and withholds nothing.
+pub fn offers(pipeline: &Pipeline, gate: NodeIndex, facts: &Facts<'_>) -> Offers {
+    let mut offers = Offers::default();
+    for choice in choices(pipeline, gate) {
+        let target = [pipeline.stage(choice.to).id().to_owned()];
+        let id = pipeline.stage(gate).id();
+        let answered = Answered::new(&choice, id, facts.context);
+        let as_if = Facts {
+            outcome: "success",
+            preferred_label: &choice.label,
+            failure_reason: "",
+            suggested_next_ids: &target,
+            current_node: id,
+            last_stage: id,
+            context: &answered,
+            output: &answered.gate,
+            stages: facts.stages,
+        };
+        let mut tested = Vec::new();
+        let edge = edge_of_choice(pipeline, gate, &as_if, &mut tested).or_else(|| {
+            let undecided = |tested: &Tested| reads_text(pipeline, tested.edge);
+            tested
+                .iter()
+                .find(|tested| undecided(tested))
+                .map(|tested| tested.edge)
+        });
+        match edge {
+            Some(edge) => offers.offered.push(Choice {
+                edge,
+                to: pipeline.edge(edge).to,
+                ..choice
+            }),
+            None => offers.withheld.push(Withheld { choice, tested }),
+        }
+    }
+    offers
+}
+
+/// The key of the context that holds the text that a person wrote.
+const TEXT: &str = "human.gate.text";
+
+/// Whether an edge's condition reads the text of an answer.
+fn reads_text(pipeline: &Pipeline, edge: EdgeIndex) -> bool {
+    let condition = pipeline.condition(pipeline.edge(edge));
+    condition.is_some_and(|condition| condition.keys.iter().any(|key| key.ends_with(TEXT)))
+}
+
+/// A context in which a choice has been made.
+struct Answered<'c> {
+    /// What the gate gives.
+    gate: Map<String, Value>,
+    /// What the engine itself sets then.
+    engine: Map<String, Value>,
+    context: &'c (dyn Lookup + Sync),
+}
+
+impl<'c> Answered<'c> {
+    fn new(choice: &Choice, gate: &str, context: &'c (dyn Lookup + Sync)) -> Answered<'c> {
+        let gives = [
+            ("human.gate.selected", choice.key.as_str()),
+            ("human.gate.label", choice.label.as_str()),
+            ("human.gate.answered_by", "person"),
+        ];
+        let sets = [
+            ("outcome", "success"),
+            ("preferred_label", choice.label.as_str()),
+            ("last_stage", gate),
+        ];
+        let map = |pairs: [(&str, &str); 3]| {
+            let pairs = pairs.map(|(key, value)| (key.to_owned(), Value::from(value)));
+            pairs.into_iter().collect()
+        };
+        Answered {
+            gate: map(gives),
+            engine: map(sets),
+            context,
+        }
+    }
+}
+
+impl Lookup for Answered<'_> {
+    fn lookup(&self, key: &str) -> Option<&Value> {
+        match key {
+            TEXT => None,
+            _ => {
+                let known = self.gate.get(key).or_else(|| self.engine.get(key));
+                known.or_else(|| self.context.lookup(key))
+            }
+        }
+    }
 }
 
 /// The place of the choice that an answer names, in any case: by its key, else by its label with or without the key,
@@ -170,8 +368,8 @@ mod tests {
             shown,
             [
                 "Y: [Y] Yes -> exit",
-                "D: drop -> drop",
                 "M: mend -> mend",
+                "D: drop -> drop",
                 "C: Comment -> note takes text",
                 "K: keep -> keep takes text",
             ]

@@ -153,8 +153,13 @@ static PAGES: &[Page] = &[
     ),
     page!("edge_target_exists", &check::edge_target_exists::CHECK),
     page!("exit_no_outgoing", &check::exit_no_outgoing::CHECK),
+    page!(
+        "failure_routed_as_success",
+        &check::failure_routed_as_success::CHECK
+    ),
     page!("fan_in_without_parallel", &check::fan_in_without_parallel::CHECK),
     page!("fidelity_valid", &check::fidelity_valid::CHECK),
+    page!("foreign_context_key", &check::foreign_context_key::CHECK),
     page!("goal_gate_bypass", &check::goal_gate_bypass::CHECK),
     page!("goal_gate_has_retry", &check::goal_gate_has_retry::CHECK),
     page!(
@@ -163,6 +168,7 @@ static PAGES: &[Page] = &[
         "a value is written as an HTML label",
         "Attractor 2.3, rule L1"
     ),
+    page!("ignored_condition", &check::ignored_condition::CHECK),
     page!("implicit_node", &check::implicit_node::CHECK),
     page!(
         "invalid_character",
@@ -208,6 +214,7 @@ static PAGES: &[Page] = &[
     page!("reachability", &check::reachability::CHECK),
     page!("reserved_node_id", &check::reserved_node_id::CHECK),
     page!("retry_target_exists", &check::retry_target_exists::CHECK),
+    page!("routing_dialect", &check::routing_dialect::CHECK),
     page!(
         "second_graph",
         Error,
@@ -242,6 +249,12 @@ static PAGES: &[Page] = &[
     page!(
         "thread_id_without_full_fidelity",
         &check::thread_id_without_full_fidelity::CHECK
+    ),
+    page!(
+        "tool_env_name",
+        Error,
+        "an attribute sets an environment variable that the engine itself sets",
+        "rule F12"
     ),
     page!("type_known", &check::type_known::CHECK),
     page!(

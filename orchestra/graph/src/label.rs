@@ -1,4 +1,4 @@
-//! Labels of edges: how they are compared, and which key answers for them (Attractor 3.3, 4.6, rule H1).
+//! Labels of edges: how they are compared, and the key that they are written with (Attractor 3.3, 4.6, rule H1).
 
 /// The form in which labels are compared: lower case, trimmed, without an accelerator prefix.
 ///
@@ -22,23 +22,15 @@ pub fn label_text(label: &str) -> &str {
     split(label).1
 }
 
-/// The key that answers for a label: the one of its prefix, else its first letter.
+/// Returns the accelerator key that a label is written with; `None` where it has none.
 ///
 /// ```
 /// use orchestra_graph::accelerator_key;
-/// assert_eq!(accelerator_key("[A] Approve"), "A");
-/// assert_eq!(accelerator_key("Reject"), "R");
+/// assert_eq!(accelerator_key("[A] Approve"), Some("A"));
+/// assert_eq!(accelerator_key("Reject"), None);
 /// ```
-pub fn accelerator_key(label: &str) -> String {
-    let (key, rest) = split(label);
-    match key {
-        Some(key) => key.to_owned(),
-        None => rest
-            .chars()
-            .next()
-            .map(|first| first.to_uppercase().collect())
-            .unwrap_or_default(),
-    }
+pub fn accelerator_key(label: &str) -> Option<&str> {
+    split(label).0
 }
 
 /// The accelerator key of a label and the rest of it; `[K] x`, `K) x` and `K - x` have one.

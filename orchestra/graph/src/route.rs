@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::choice::{bears, needs_failure};
 use crate::condition::{Facts, PLAIN_KEYS};
 use crate::kind;
 use crate::label::normalize_label;
 use crate::model::{EdgeIndex, NodeIndex};
+use crate::rule::Rule;
 use crate::table::{EdgeRow, End, FanOut, Pipeline, Role, Routing, Stage};
 
 /// Where the run goes next (rules R1 to R6, P2).
@@ -56,122 +58,6 @@ pub enum RouteFault {
     NoMatchingEdge,
     /// The node has no edge and is not the exit (rule R6).
     DeadEnd,
-}
-
-/// The rule that decided (rules R1, R3, R7, R11, P2).
-///
-/// ```
-/// use orchestra_graph::condition::Facts;
-/// use orchestra_graph::{Rule, Source, load, route};
-/// let text = "digraph { start -> a [weight=2]; start -> b; a -> exit; b -> exit }";
-/// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// let decision = route(&pipeline, pipeline.start, &Facts { outcome: "success", ..Facts::default() });
-/// assert_eq!(decision.rule, Rule::Weight);
-/// assert_eq!((decision.rule.word(), decision.rule.describe()), ("weight", "highest weight"));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Step 1: a condition held.
-    Condition,
-    /// Step 2: the edge bears the preferred label.
-    PreferredLabel,
-    /// Step 3: the stage suggested the target.
-    SuggestedNext,
-    /// Step 4: the highest weight.
-    Weight,
-    /// Step 5: the lowest target id among equal weights.
-    LowestTarget,
-    /// Only one edge may be taken at all.
-    OnlyEdge,
-    /// After a failure: an edge into a routing node, which then decides (rule R3).
-    FailureToRouting,
-    /// After a failure: the node's `retry_target` (rule R3).
-    RetryTarget,
-    /// After a failure: the node's `fallback_retry_target` (rule R3).
-    FallbackRetryTarget,
-    /// The first match in the order of the file (rule R11).
-    FirstMatch,
-    /// The branches of a fan-out have come together (rule P2).
-    Join,
-    /// A goal gate sends the run back (rule R7); the run decides this, not [`route`].
-    GoalGate,
-    /// The node says how the run ends there (rule R6), or the dialect does (rule R11).
-    End,
-    /// Nothing leads on.
-    Nothing,
-}
-
-/// A rule that is added behind the last one, or anywhere, belongs in the list too.
-const _: () = assert!(Rule::Nothing as usize + 1 == Rule::ALL.len());
-
-impl Rule {
-    const ALL: [Rule; 14] = [
-        Rule::Condition,
-        Rule::PreferredLabel,
-        Rule::SuggestedNext,
-        Rule::Weight,
-        Rule::LowestTarget,
-        Rule::OnlyEdge,
-        Rule::FailureToRouting,
-        Rule::RetryTarget,
-        Rule::FallbackRetryTarget,
-        Rule::FirstMatch,
-        Rule::Join,
-        Rule::GoalGate,
-        Rule::End,
-        Rule::Nothing,
-    ];
-
-    /// The rule of a word; `None` for a word that names none.
-    ///
-    /// ```
-    /// use orchestra_graph::Rule;
-    /// assert_eq!(Rule::of("only_edge"), Some(Rule::OnlyEdge));
-    /// assert_eq!(Rule::of("any_edge"), None);
-    /// ```
-    pub fn of(word: &str) -> Option<Rule> {
-        Rule::ALL.into_iter().find(|rule| rule.word() == word)
-    }
-
-    /// The rule in a few words, for people.
-    pub const fn describe(self) -> &'static str {
-        match self {
-            Rule::Condition => "condition holds",
-            Rule::PreferredLabel => "preferred label",
-            Rule::SuggestedNext => "suggested by the stage",
-            Rule::Weight => "highest weight",
-            Rule::LowestTarget => "lowest target id",
-            Rule::OnlyEdge => "only edge",
-            Rule::FailureToRouting => "failure decided by routing node",
-            Rule::RetryTarget => "retry_target",
-            Rule::FallbackRetryTarget => "fallback_retry_target",
-            Rule::FirstMatch => "first match",
-            Rule::Join => "branches joined",
-            Rule::GoalGate => "goal gate unsatisfied",
-            Rule::End => "end of the pipeline",
-            Rule::Nothing => "no way on",
-        }
-    }
-
-    /// The rule as one word, for machines.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Rule::Condition => "condition",
-            Rule::PreferredLabel => "preferred_label",
-            Rule::SuggestedNext => "suggested_next",
-            Rule::Weight => "weight",
-            Rule::LowestTarget => "lowest_target",
-            Rule::OnlyEdge => "only_edge",
-            Rule::FailureToRouting => "failure_to_routing",
-            Rule::RetryTarget => "retry_target",
-            Rule::FallbackRetryTarget => "fallback_retry_target",
-            Rule::FirstMatch => "first_match",
-            Rule::Join => "join",
-            Rule::GoalGate => "goal_gate",
-            Rule::End => "end",
-            Rule::Nothing => "nothing",
-        }
-    }
 }
 
 /// A condition that was tested for a decision, with the values that it saw (rule R8).
@@ -238,11 +124,79 @@ pub fn route(pipeline: &Pipeline, node: NodeIndex, facts: &Facts<'_>) -> Decisio
     let mut tested = Vec::new();
     let (next, rule) = match (&stage.row().fan_out, pipeline.settings.routing) {
         (Some(fan_out), _) => join(pipeline, stage, fan_out, facts),
+        (None, _) if stage.kind() == kind::WAIT_HUMAN => gate(pipeline, stage, facts, &mut tested),
         (None, Routing::FiveStep) => five_step(pipeline, stage, facts, &mut tested),
         (None, Routing::FirstMatch) => first_match(pipeline, stage, facts, &mut tested),
     };
     Decision { next, rule, tested }
 }
+
+/// From a human gate: along the edges of the choice that was made, or those for a gate that failed (rules H3, H5).
+fn gate(pipeline: &Pipeline, stage: Stage<'_>, facts: &Facts<'_>, tested: &mut Vec<Tested>) -> (Next, Rule) {
+    if !facts.failed() {
+        return match edge_of_choice(pipeline, stage.index(), facts, tested) {
+            Some(edge) => (Next::Edge(edge), Rule::Choice),
+            None => no_way(stage, RouteFault::NoMatchingEdge),
+        };
+    }
+    let rule = match pipeline.settings.routing {
+        Routing::FiveStep => Rule::Condition,
+        Routing::FirstMatch => Rule::FirstMatch,
+    };
+    let routes = stage.edges().filter(|(_, edge)| needs_failure(pipeline, edge));
+    match preferred(pipeline, routes, facts, tested) {
+        Some(edge) => (Next::Edge(edge), rule),
+        None => after_failure(stage),
+    }
+}
+
+/// The edge of a gate along which the preferred label leads; `None` where no condition of that choice's edges holds.
+pub(crate) fn edge_of_choice(
+    pipeline: &Pipeline,
+    gate: NodeIndex,
+    facts: &Facts<'_>,
+    tested: &mut Vec<Tested>,
+) -> Option<EdgeIndex> {
+    let edges = pipeline.stage(gate).edges();
+    let edges = edges.filter(|(_, edge)| bears(pipeline, edge, facts.preferred_label));
+    preferred(pipeline, edges, facts, tested)
+}
+
+/// The edge among some that may be taken: under five-step routing the best whose condition holds, else the best without
+/// one; under first-match routing the first.
+fn preferred<'p>(
+    pipeline: &'p Pipeline,
+    mut edges: impl Iterator<Item = (EdgeIndex, &'p EdgeRow)>,
+    facts: &Facts<'_>,
+    tested: &mut Vec<Tested>,
+) -> Option<EdgeIndex> {
+    let mut eligible = |edge: &(EdgeIndex, &EdgeRow)| test(pipeline, edge.0, edge.1, facts, tested);
+    if pipeline.settings.routing == Routing::FirstMatch {
+        return edges
+            .find(|edge| eligible(edge).unwrap_or(true))
+            .map(|(at, _)| at);
+    }
+    let (mut held, mut plain) = (Vec::new(), Vec::new());
+    for edge in edges {
+        match eligible(&edge) {
+            Some(true) => held.push(edge),
+            Some(false) => {}
+            None => plain.push(edge),
+        }
+    }
+    let edges = if held.is_empty() { plain } else { held };
+    best(pipeline, edges.into_iter()).map(|(at, _)| at)
+}
+
+/// The same facts with the outcome of a full success; `None` where the stage did not succeed in part (rule R12).
+fn as_success<'a>(facts: &Facts<'a>) -> Option<Facts<'a>> {
+    (facts.outcome == PARTIAL_SUCCESS).then_some(Facts {
+        outcome: "success",
+        ..*facts
+    })
+}
+
+const PARTIAL_SUCCESS: &str = "partial_success";
 
 /// From a fan-out whose branches have ended (rules R3, P2).
 fn join(pipeline: &Pipeline, stage: Stage<'_>, fan_out: &FanOut, facts: &Facts<'_>) -> (Next, Rule) {
@@ -262,7 +216,7 @@ fn join(pipeline: &Pipeline, stage: Stage<'_>, fan_out: &FanOut, facts: &Facts<'
 /// The edges of a fan-out that run as branches: those whose condition is absent or holds (rules P1, R2).
 ///
 /// They are in the order of the file, beside what was tested for them. The facts are those with which the run came
-/// to the fan-out.
+/// to the fan-out. After a partial success for which there is no branch, those of a success run (rule R12).
 ///
 /// ```
 /// use orchestra_graph::condition::Facts;
@@ -276,14 +230,21 @@ fn join(pipeline: &Pipeline, stage: Stage<'_>, fan_out: &FanOut, facts: &Facts<'
 /// assert!(!tested[0].held);
 /// ```
 pub fn branches(pipeline: &Pipeline, fan_out: NodeIndex, facts: &Facts<'_>) -> (Vec<EdgeIndex>, Vec<Tested>) {
-    let mut tested = Vec::new();
-    let edges = pipeline
-        .stage(fan_out)
-        .edges()
-        .filter(|(at, edge)| test(pipeline, *at, edge, facts, &mut tested).unwrap_or(true))
-        .map(|(at, _)| at)
-        .collect();
-    (edges, tested)
+    let eligible = |facts: &Facts<'_>| {
+        let mut tested = Vec::new();
+        let edges = pipeline.stage(fan_out).edges();
+        let edges = edges.filter(|(at, edge)| test(pipeline, *at, edge, facts, &mut tested).unwrap_or(true));
+        let edges: Vec<EdgeIndex> = edges.map(|(at, _)| at).collect();
+        (edges, tested)
+    };
+    let found = eligible(facts);
+    match as_success(facts).filter(|_| found.0.is_empty()) {
+        Some(facts) => {
+            let again = eligible(&facts);
+            if again.0.is_empty() { found } else { again }
+        }
+        None => found,
+    }
 }
 
 /// The id of the branch behind an edge of a fan-out: the target's id, and `~2`, `~3` for later edges to one target.
@@ -377,14 +338,8 @@ fn five_step(
     tested: &mut Vec<Tested>,
 ) -> (Next, Rule) {
     let row = stage.row();
-    for (at, edge) in stage.edges() {
-        test(pipeline, at, edge, facts, tested);
-    }
-    let held = tested
-        .iter()
-        .filter(|tested| tested.held)
-        .map(|tested| (tested.edge, pipeline.edge(tested.edge)));
-    if let Some((edge, _)) = best(pipeline, held) {
+    *tested = test_all(pipeline, stage, facts);
+    if let Some(edge) = best_held(pipeline, tested) {
         return (Next::Edge(edge), Rule::Condition);
     }
     let plain = || stage.edges().filter(|(_, edge)| edge.condition.is_none());
@@ -395,9 +350,7 @@ fn five_step(
             return (Next::Edge(edge), rule);
         }
     } else {
-        // The edges of a human gate are its answers, and a gate that failed has none (rule H3).
-        let is_gate = stage.kind() == kind::WAIT_HUMAN;
-        let decides = |edge: &EdgeRow| pipeline.stage(edge.to).row().role == Role::Routing && !is_gate;
+        let decides = |edge: &EdgeRow| pipeline.stage(edge.to).row().role == Role::Routing;
         let into_routing = || plain().filter(|(_, edge)| decides(edge));
         if let Some((edge, _)) = unconditional(pipeline, into_routing, facts) {
             return (Next::Edge(edge), Rule::FailureToRouting);
@@ -406,7 +359,30 @@ fn five_step(
     if facts.failed() {
         return after_failure(stage);
     }
+    if let Some(facts) = as_success(facts) {
+        let again = test_all(pipeline, stage, &facts);
+        if let Some(edge) = best_held(pipeline, &again) {
+            *tested = again;
+            return (Next::Edge(edge), Rule::PartialAsSuccess);
+        }
+    }
     no_way(stage, RouteFault::NoMatchingEdge)
+}
+
+/// Tests the conditions of all edges of a node.
+fn test_all(pipeline: &Pipeline, stage: Stage<'_>, facts: &Facts<'_>) -> Vec<Tested> {
+    let mut tested = Vec::new();
+    for (at, edge) in stage.edges() {
+        test(pipeline, at, edge, facts, &mut tested);
+    }
+    tested
+}
+
+/// The best edge whose condition held.
+fn best_held(pipeline: &Pipeline, tested: &[Tested]) -> Option<EdgeIndex> {
+    let held = tested.iter().filter(|tested| tested.held);
+    let held = held.map(|tested| (tested.edge, pipeline.edge(tested.edge)));
+    best(pipeline, held).map(|(edge, _)| edge)
 }
 
 /// Steps 2 to 5 among edges without a condition.
@@ -459,27 +435,25 @@ fn no_way(stage: Stage<'_>, with_edges: RouteFault) -> (Next, Rule) {
     }
 }
 
-/// Whether an edge of a human gate is the one that was answered (rules H2, H3).
-fn is_answer(pipeline: &Pipeline, edge: &EdgeRow, facts: &Facts<'_>) -> bool {
-    let target = pipeline.stage(edge.to).id();
-    !facts.failed()
-        && match &*edge.normalized_label {
-            "" => facts.suggested_next_ids.iter().any(|id| id == target),
-            label => label == normalize_label(facts.preferred_label),
-        }
-}
-
 fn first_match(
     pipeline: &Pipeline,
     stage: Stage<'_>,
     facts: &Facts<'_>,
     tested: &mut Vec<Tested>,
 ) -> (Next, Rule) {
-    let is_gate = stage.kind() == kind::WAIT_HUMAN;
-    for (at, edge) in stage.edges() {
-        let plain = || !is_gate || is_answer(pipeline, edge, facts);
-        if test(pipeline, at, edge, facts, tested).unwrap_or_else(plain) {
-            return (Next::Edge(at), Rule::FirstMatch);
+    let first = |facts: &Facts<'_>, tested: &mut Vec<Tested>| {
+        let mut edges = stage.edges();
+        let edge = edges.find(|(at, edge)| test(pipeline, *at, edge, facts, tested).unwrap_or(true));
+        edge.map(|(at, _)| at)
+    };
+    if let Some(edge) = first(facts, tested) {
+        return (Next::Edge(edge), Rule::FirstMatch);
+    }
+    if let Some(facts) = as_success(facts) {
+        let mut again = Vec::new();
+        if let Some(edge) = first(&facts, &mut again) {
+            *tested = again;
+            return (Next::Edge(edge), Rule::PartialAsSuccess);
         }
     }
     if facts.failed() {

@@ -17,7 +17,7 @@ use crate::error::ScriptError;
 /// Reads a script: a map of nodes to the outcomes that they give in turn, the last again and again.
 ///
 /// An outcome is a word, or an object whose fields may all be left out: `outcome`, `preferred_label`,
-/// `suggested_next_ids`, `context`, `notes`, `failure_reason`, `failure_category` (`retryable`, `terminal`, `pipeline`),
+/// `suggested_next_ids`, `context`, `notes`, `failure_reason`, `failure_category` (`retryable`, `terminal`),
 /// `retry_after` and `takes` (durations such as `90s`). For a human gate the label is the answer.
 ///
 /// ```

@@ -359,7 +359,10 @@ impl<N: ?Sized> Simulation<N> {
     /// struct CountLines;
     /// impl Handler for CountLines {
     ///     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-    ///         Box::pin(async move { Outcome::success().set("lines", stage.context().text("text").lines().count()) })
+    ///         Box::pin(async move {
+    ///             let lines = stage.context().text("text").lines().count();
+    ///             Outcome::success().set("lines", lines).into()
+    ///         })
     ///     }
     /// }
     /// # const COUNT: KindSpec = KindSpec { kind: "count.lines", fields: &[], words: Words::Open };

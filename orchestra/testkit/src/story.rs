@@ -225,7 +225,18 @@ fn line(kind: &EventKind) -> Option<String> {
         EventKind::PipelineRestarted { from, to, restart } => {
             format!("{from} -> {to} restarts the run, for the {} time", nth(*restart))
         }
+        EventKind::SteeringRead {
+            node, instruction, ..
+        } => {
+            format!("{node} reads its manager's instruction: {instruction}")
+        }
         EventKind::StageLog { node, message } => format!("{node} says: {message}"),
+        EventKind::StageWarning {
+            node,
+            branch,
+            message,
+            ..
+        } => format!("{}{node}: warning: {message}", within(branch)),
         _ => return None,
     })
 }

@@ -1,6 +1,8 @@
 //! A merge that a person finishes.
 
-use orchestra_engine::{Answer, AnsweredBy, Outcome, Question, QuestionOption, Reply, WorkspaceStage};
+use orchestra_engine::{
+    Answer, AnsweredBy, Outcome, Question, QuestionOption, Reply, StageEnd, WorkspaceError, WorkspaceStage,
+};
 
 use crate::join::Report;
 use crate::merge::Favour;
@@ -15,7 +17,7 @@ impl Session {
         &self,
         stage: &WorkspaceStage,
         mut report: Report,
-    ) -> Result<Report, Box<Outcome>> {
+    ) -> Result<Report, Box<StageEnd>> {
         let context = stage.stage();
         let cancelled = context.cancellation();
         let mut left = report.open_files.clone();
@@ -24,8 +26,9 @@ impl Session {
             let question = self.question(stage, &left, again);
             let answer = tokio::select! {
                 biased;
-                () = cancelled.cancelled() => return Err(Box::new(Outcome::fail("cancelled"))),
-                answer = context.ask(question) => answer.map_err(|error| Box::new(error.outcome()))?,
+                () = cancelled.cancelled() => return Err(Box::new(Outcome::fail("cancelled").into())),
+                // Silence merges nothing: somebody has to decide.
+                answer = context.require_answer(question) => answer.map_err(|error| Box::new(error.into()))?,
             };
             let (lines, names) = (self.lines().clone(), Session::names(stage));
             let name = stage.line().to_owned();
@@ -43,21 +46,14 @@ impl Session {
                     let done = blocking(move || lines.favour(&lines.line(&name), favour, &names));
                     done.await.map(|()| Vec::new())
                 }
-                "r" => {
+                _ => {
                     let refused = report.refused();
                     let given_up = self.give_up(stage).await;
-                    return Err(Box::new(
-                        given_up.map_or_else(|error| error.outcome(), |()| refused),
-                    ));
-                }
-                // Silence merges nothing: somebody has to decide.
-                _ => {
-                    let waits =
-                        orchestra_engine::InterviewError::unavailable("the question was not answered");
-                    return Err(Box::new(waits.outcome()));
+                    let outcome = given_up.map_or_else(|error| error.outcome(), |()| refused);
+                    return Err(Box::new(outcome.into()));
                 }
             };
-            left = done.map_err(|error| Box::new(error.outcome()))?;
+            left = done.map_err(failed)?;
             if left.is_empty() {
                 return Ok(report.finished());
             }
@@ -101,6 +97,11 @@ impl Session {
             ],
         )
     }
+}
+
+/// The end of a stage whose files cannot be had or kept.
+pub(crate) fn failed(error: WorkspaceError) -> Box<StageEnd> {
+    Box::new(error.outcome().into())
 }
 
 /// The key that was chosen.

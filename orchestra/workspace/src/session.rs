@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
-    Outcome, RunEnd, Snapshot, StageContext, Status, Workplace, WorkspaceEnd, WorkspaceError,
+    Outcome, RunEnd, Snapshot, StageContext, StageEnd, Status, Workplace, WorkspaceEnd, WorkspaceError,
     WorkspaceFuture, WorkspaceSession, WorkspaceStage,
 };
 use orchestra_graph::{Role, Stage, kind};
 
+use crate::ask::failed;
 use crate::fault::WorkspaceFault;
 use crate::join::{CONFLICTS, Joining, Policy, Report};
 use crate::lines::{Committed, Lines, Wanted, lock};
@@ -195,7 +196,7 @@ impl Session {
         Ok(report)
     }
 
-    async fn finish(&self, stage: &WorkspaceStage, outcome: Outcome) -> (Outcome, Option<Snapshot>) {
+    async fn finish(&self, stage: &WorkspaceStage, outcome: Outcome) -> (StageEnd, Option<Snapshot>) {
         let names = Names::of(stage.stage());
         let key = stage.stage().attempt_key();
         let mut report = lock(&self.joined).remove(&key);
@@ -210,7 +211,7 @@ impl Session {
                     tell(stage, &committed);
                     left = committed.left;
                 }
-                Err(error) => return (error.outcome(), None),
+                Err(error) => return (error.outcome().into(), None),
             }
         }
         let fan_in = stage.stage().node().kind() == kind::FAN_IN;
@@ -243,7 +244,7 @@ impl Session {
             outcome = outcome.set("workspace.conflict_count", 0);
         }
         let snapshot = self.snapshot(stage, own || report.is_some(), report.is_some(), &left);
-        (outcome, snapshot)
+        (outcome.into(), snapshot)
     }
 
     /// The snapshot of a line, where it differs from the one that it has.
@@ -284,20 +285,18 @@ impl Session {
         &self,
         stage: &WorkspaceStage,
         outcome: &Outcome,
-    ) -> Result<Report, Box<Outcome>> {
+    ) -> Result<Report, Box<StageEnd>> {
         let policy = Policy::of(stage.stage().node(), outcome);
         let adopted = self.adopt(stage).await;
-        adopted.map_err(|error| Box::new(error.outcome()))?;
+        adopted.map_err(failed)?;
         let joined = self.join(stage, policy).await;
-        let report = joined.map_err(|error| Box::new(error.outcome()))?;
+        let report = joined.map_err(failed)?;
         let report = match stage.stage().node().text("on_conflict") {
             Some("human") if report.is_open() => self.ask(stage, report).await?,
             Some("fail") if report.is_open() => {
                 let told = report.refused();
-                self.give_up(stage)
-                    .await
-                    .map_err(|error| Box::new(error.outcome()))?;
-                return Err(Box::new(told));
+                self.give_up(stage).await.map_err(failed)?;
+                return Err(Box::new(told.into()));
             }
             _ => report,
         };
@@ -353,7 +352,7 @@ impl WorkspaceSession for Session {
         &'s self,
         stage: &'s WorkspaceStage,
         outcome: Outcome,
-    ) -> WorkspaceFuture<'s, (Outcome, Option<Snapshot>)> {
+    ) -> WorkspaceFuture<'s, (StageEnd, Option<Snapshot>)> {
         Box::pin(self.finish(stage, outcome))
     }
 

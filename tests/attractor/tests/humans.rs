@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use orchestra::graph::Pipeline;
 use orchestra::prelude::*;
 use orchestra::{
-    CallbackInterviewer, EventKind, InterviewError, QuestionKind, QuestionOption, QueueInterviewer,
+    AskError, CallbackInterviewer, EventKind, InterviewError, QuestionKind, QuestionOption, QueueInterviewer,
 };
 use orchestra_attractor_tests::{Model, Ran, listening, pipeline};
 
@@ -76,7 +76,7 @@ async fn an_interviewer_is_asked_a_question_and_gives_an_answer() {
 
 /// Asks one question of each kind, and says what was made of the answers.
 #[handler("survey")]
-async fn survey(stage: StageContext) -> Result<Outcome, InterviewError> {
+async fn survey(stage: StageContext) -> Result<Outcome, AskError> {
     let options = || ["red", "green", "blue"].map(|name| QuestionOption::new(&name[..1], name));
     let mut several = Question::new(QuestionKind::MultiSelect, "Which colours?");
     several.options = options().into();

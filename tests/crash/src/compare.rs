@@ -37,11 +37,13 @@ const PASSING: [&str; 15] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 5] = [
+const STOPS: [&str; 7] = [
     "PipelinePaused",
     "PipelineResumed",
     "StageCancelled",
     "StageLog",
+    "SteeringRead",
+    "StageWarning",
     "ToolCallCompleted",
 ];
 

@@ -118,7 +118,7 @@ fn number(stage: &StageContext, name: &str) -> u64 {
 
 impl Handler for Act {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(self.act(stage))
+        Box::pin(async move { self.act(stage).await.into() })
     }
 }
 

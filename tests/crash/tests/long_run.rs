@@ -26,7 +26,7 @@ struct Turn;
 
 impl Handler for Turn {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { Outcome::success().set("turn", stage.visit()) })
+        Box::pin(async move { Outcome::success().set("turn", stage.visit()).into() })
     }
 }
 

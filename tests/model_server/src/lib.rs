@@ -1,5 +1,6 @@
 //! A model server for tests: real HTTP on loopback, with the wire formats of Anthropic, OpenAI and Gemini, streamed and
-//! whole. It answers by a script, keeps what it was asked, and breaks in the ways that providers and networks break.
+//! whole. It answers in a fixed order or by rules on what it is sent ([`Script`]), keeps what it was asked, and breaks in
+//! the ways that providers and networks break.
 //!
 //! It runs on threads of its own, so that it serves tests with and without a runtime, and programs that a test starts.
 //!
@@ -14,7 +15,9 @@
 
 mod answer;
 mod faults;
+mod heard;
 mod http;
+mod script;
 mod wire;
 
 use std::collections::VecDeque;
@@ -27,6 +30,7 @@ use serde_json::Value;
 
 pub use answer::{Answer, AnswerCall, Usage};
 pub use faults::Fault;
+pub use script::{Script, ScriptError};
 pub use wire::Wire;
 
 /// What a server was asked.
@@ -143,6 +147,12 @@ impl ModelServer {
     /// Answers the requests for which the script holds nothing more.
     pub fn respond_with(&self, responder: impl Fn(&Request) -> Answer + Send + 'static) {
         *locked(&self.shared.responder) = Some(Box::new(responder));
+    }
+
+    /// Answers the requests for which the script holds nothing more by the rules of a [`Script`].
+    pub fn play(&self, script: &Arc<Script>) {
+        let script = Arc::clone(script);
+        self.respond_with(move |request| script.answer(request));
     }
 
     /// What was asked so far, in the order in which it came.

@@ -19,27 +19,34 @@ pub struct Seen {
     pub last_stage: String,
     /// The run's context.
     pub context: BTreeMap<String, Value>,
+    /// How often each node was entered (rule R13).
+    pub visits: BTreeMap<String, u32>,
+    /// The outcome word of each node's latest visit (rule F1).
+    pub outcomes: BTreeMap<String, String>,
 }
 
 impl Seen {
     /// The plain text of a key; empty where it is missing (rule C3).
     pub fn text(&self, key: &str) -> String {
         match self.own(key) {
-            Some(own) => own.to_owned(),
+            Some(own) => own,
             None => self.value(key).map(plain).unwrap_or_default(),
         }
     }
 
-    /// A fact of the stage itself; the context cannot hide it.
-    fn own(&self, key: &str) -> Option<&str> {
-        match key {
-            "outcome" => Some(&self.outcome),
-            "preferred_label" => Some(&self.preferred_label),
-            "failure_reason" => Some(&self.failure_reason),
-            "current_node" => Some(&self.current_node),
-            "last_stage" => Some(&self.last_stage),
-            _ => None,
-        }
+    /// A fact of the stage itself, or a record of another one; the context cannot hide it.
+    fn own(&self, key: &str) -> Option<String> {
+        let parts: Vec<&str> = key.split('.').collect();
+        Some(match parts[..] {
+            ["visits", node] => self.visits.get(node).copied().unwrap_or(0).to_string(),
+            ["stages", node, "outcome"] => self.outcomes.get(node).cloned().unwrap_or_default(),
+            ["outcome"] => self.outcome.clone(),
+            ["preferred_label"] => self.preferred_label.clone(),
+            ["failure_reason"] => self.failure_reason.clone(),
+            ["current_node"] => self.current_node.clone(),
+            ["last_stage"] => self.last_stage.clone(),
+            _ => return None,
+        })
     }
 
     /// The value of a key of the context: `context.x` as `context.x`, then as `x` (rule C3).
@@ -53,7 +60,17 @@ impl Seen {
 
     /// A clause.
     pub fn clause(&self, key: &str, operator: &str, literal: &str) -> bool {
-        let text = self.text(key);
+        let mut text = self.text(key);
+        let mut literal = literal.to_owned();
+        // Labels are compared as labels are (rule H6); an expression sees them without the key.
+        if ["preferred_label", "human.gate.label"].contains(&key) {
+            match operator {
+                "=" | "!=" | "contains" => (text, literal) = (normal(&text), normal(&literal)),
+                "matches" => text = without_key(&text),
+                _ => {}
+            }
+        }
+        let literal = literal.as_str();
         let numbers = number(&text).zip(number(literal));
         match operator {
             "" => !["", "false", "0"].contains(&text.as_str()),
@@ -73,6 +90,23 @@ impl Seen {
             other => panic!("the operator `{other}` is not in the rules"),
         }
     }
+}
+
+/// Trimmed, without `[K] `, `K) ` or `K - ` in front (Attractor 3.3).
+pub(crate) fn without_key(label: &str) -> String {
+    let chars: Vec<char> = label.trim().chars().collect();
+    let behind = match chars[..] {
+        ['[', key, ']', ' ', ..] if key.is_alphanumeric() => 4,
+        [key, ')', ' ', ..] if key.is_alphanumeric() => 3,
+        [key, ' ', '-', ' ', ..] if key.is_alphanumeric() => 4,
+        _ => 0,
+    };
+    chars[behind..].iter().collect::<String>().trim().to_owned()
+}
+
+/// A label in the form in which labels are compared.
+pub(crate) fn normal(label: &str) -> String {
+    without_key(label).to_lowercase()
 }
 
 /// The text of a value as conditions compare it.
@@ -95,13 +129,52 @@ fn number(text: &str) -> Option<f64> {
 
 /// Whether a condition holds; the text must be one.
 pub fn holds(text: &str, seen: &Seen) -> bool {
-    read(text, seen).0
+    read(text, seen, false).0.can_hold
+}
+
+/// Whether a condition can hold only after a failure (rule H5): after a success it cannot, whatever else is so.
+pub fn needs_failure(text: &str) -> bool {
+    let seen = Seen {
+        outcome: "success".to_owned(),
+        ..Seen::default()
+    };
+    !read(text, &seen, true).0.can_hold
+}
+
+/// What may come of a part of a condition. Where everything is known it is one of the two.
+#[derive(Clone, Copy)]
+struct Answer {
+    can_hold: bool,
+    can_fail: bool,
+}
+
+impl Answer {
+    fn of(holds: bool) -> Answer {
+        Answer {
+            can_hold: holds,
+            can_fail: !holds,
+        }
+    }
+
+    fn not(self) -> Answer {
+        Answer {
+            can_hold: self.can_fail,
+            can_fail: self.can_hold,
+        }
+    }
+
+    fn and(self, other: Answer) -> Answer {
+        Answer {
+            can_hold: self.can_hold && other.can_hold,
+            can_fail: self.can_fail || other.can_fail,
+        }
+    }
 }
 
 /// The keys that a condition reads, each once, with the values that it sees (rule R8).
 pub fn values(text: &str, seen: &Seen) -> Vec<(String, String)> {
     let mut values: Vec<(String, String)> = Vec::new();
-    for key in read(text, seen).1 {
+    for key in read(text, seen, false).1 {
         if values.iter().all(|(known, _)| *known != key) {
             values.push((key.clone(), seen.text(&key)));
         }
@@ -109,17 +182,18 @@ pub fn values(text: &str, seen: &Seen) -> Vec<(String, String)> {
     values
 }
 
-fn read(text: &str, seen: &Seen) -> (bool, Vec<String>) {
+fn read(text: &str, seen: &Seen, outcome_only: bool) -> (Answer, Vec<String>) {
     let chars: Vec<char> = text.chars().collect();
     let mut reader = Reader {
         chars: &chars,
         at: 0,
         seen,
+        outcome_only,
         keys: Vec::new(),
     };
     reader.blanks();
     if reader.at == chars.len() {
-        return (true, Vec::new());
+        return (Answer::of(true), Vec::new());
     }
     let answer = reader.or();
     assert_eq!(reader.at, chars.len(), "text is left over in `{text}`");
@@ -130,6 +204,8 @@ struct Reader<'a> {
     chars: &'a [char],
     at: usize,
     seen: &'a Seen,
+    /// Whether nothing is known but how the stage ended.
+    outcome_only: bool,
     keys: Vec<String>,
 }
 
@@ -154,28 +230,28 @@ impl Reader<'_> {
         found
     }
 
-    fn or(&mut self) -> bool {
+    fn or(&mut self) -> Answer {
         let mut answer = self.and();
         while self.sign("||") {
-            answer |= self.and();
+            answer = answer.not().and(self.and().not()).not();
         }
         answer
     }
 
-    fn and(&mut self) -> bool {
+    fn and(&mut self) -> Answer {
         let mut answer = self.not();
         while self.sign("&&") {
             // A clause that is empty says nothing.
             if self.at < self.chars.len() {
-                answer &= self.not();
+                answer = answer.and(self.not());
             }
         }
         answer
     }
 
-    fn not(&mut self) -> bool {
+    fn not(&mut self) -> Answer {
         if self.sign("!") {
-            return !self.not();
+            return self.not().not();
         }
         if self.sign("(") {
             let answer = self.or();
@@ -188,10 +264,20 @@ impl Reader<'_> {
         for operator in ["!=", "<=", ">=", "=", "<", ">", "contains", "matches"] {
             if self.sign(operator) {
                 let literal = self.literal();
-                return self.seen.clause(&key, operator, &literal);
+                return self.clause(&key, operator, &literal);
             }
         }
-        self.seen.clause(&key, "", "")
+        self.clause(&key, "", "")
+    }
+
+    fn clause(&self, key: &str, operator: &str, literal: &str) -> Answer {
+        if self.outcome_only && !["outcome", "failure_reason"].contains(&key) {
+            return Answer {
+                can_hold: true,
+                can_fail: true,
+            };
+        }
+        Answer::of(self.seen.clause(key, operator, literal))
     }
 
     fn literal(&mut self) -> String {

@@ -66,10 +66,26 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
     for (at, step) in trace.steps.iter().enumerate() {
         match step {
             Step::Choice {
-                branch, way, rule, ..
+                branch,
+                from,
+                way,
+                rule,
+                ..
             } => {
                 last_choice = branch;
                 show(format!("rule {rule}"));
+                let edges = graph.edges.iter().filter(|edge| edge.from == *from);
+                let condition = |place: usize| {
+                    let edge = edges.clone().nth(place);
+                    edge.map_or("", |edge| of(&edge.attributes, "condition"))
+                };
+                if let Way::Edge { place, .. } = way {
+                    for (key, kind) in [("visits.", "visits"), ("stages.", "an outcome")] {
+                        if condition(*place).starts_with(key) {
+                            show(format!("{kind} of a stage decide"));
+                        }
+                    }
+                }
                 if let Way::Fail(fault) = way {
                     show(format!("fault {fault}"));
                 }
@@ -99,6 +115,9 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                 reason,
                 again,
             } => {
+                if reason.starts_with("the gate offers no choice") {
+                    show("a gate offers no choice".to_owned());
+                }
                 let own = attributes(graph, node_of(name));
                 let attempt = name.rsplit('/').next();
                 let more = of(own, "max_retries")
@@ -221,8 +240,14 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                     show("a restart from a branch".to_owned());
                 }
             }
-            Step::Reroute { .. } => {
+            Step::Reroute { gate, .. } => {
                 show("a reroute".to_owned());
+                let node = graph.nodes.iter().find(|node| node.id == *gate);
+                let own = node.and_then(|node| node.attributes.get("goal_gate"));
+                if own.is_some_and(|own| own != "true") {
+                    let exit = ["exit", "end", "done"].contains(&gate.as_str());
+                    show(format!("a reroute by a condition, of the exit {exit}"));
+                }
                 let from_end = matches!(
                     trace.steps[at - 1],
                     Step::Choice {
@@ -268,7 +293,27 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                     show("a run ends from within a block".to_owned());
                 }
             }
-            Step::Run { .. } | Step::Join { .. } | Step::Asked { .. } => {}
+            Step::Asked { name, withheld, .. } => {
+                if !withheld.is_empty() {
+                    show("a choice is withheld".to_owned());
+                }
+                let own = attributes(graph, node_of(name));
+                let guarded = graph.edges.iter().filter(|edge| edge.from == node_of(name));
+                let labels: Vec<&str> = guarded
+                    .filter(|edge| edge.attributes.contains_key("condition"))
+                    .map(|edge| of(&edge.attributes, "label"))
+                    .filter(|label| !label.is_empty())
+                    .collect();
+                let twice = |label: &&&str| labels.iter().filter(|other| *other == *label).count() > 1;
+                if labels.iter().any(|label| twice(&label)) {
+                    show("a choice of several edges".to_owned());
+                }
+                let default = of(own, "human.default_choice");
+                if !default.is_empty() && withheld.iter().any(|told| told.contains(default)) {
+                    show("a default that is withheld".to_owned());
+                }
+            }
+            Step::Run { .. } | Step::Join { .. } => {}
         }
     }
     things

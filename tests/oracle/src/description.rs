@@ -83,8 +83,6 @@ pub enum Category {
     Retryable,
     /// Another attempt will not help.
     Terminal,
-    /// The pipeline is at fault.
-    Pipeline,
 }
 
 /// What becomes of a question.

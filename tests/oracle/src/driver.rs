@@ -182,7 +182,6 @@ pub fn outcome(said: ScriptedOutcome) -> Outcome {
     outcome.failure_category = match said.category {
         Category::Retryable => FailureCategory::Retryable,
         Category::Terminal => FailureCategory::Terminal,
-        Category::Pipeline => FailureCategory::Pipeline,
     };
     outcome.retry_after = said.retry_after.map(Duration::from_millis);
     outcome
@@ -356,6 +355,7 @@ fn told(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
             Step::Asked {
                 name: id.name(pipeline),
                 choices: offered.collect(),
+                withheld: question.withheld.iter().map(ToString::to_string).collect(),
                 default: question.default.clone(),
                 timeout: question.timeout.as_ref().map(millis),
             }
@@ -447,6 +447,7 @@ fn ending(failure: Option<&RunFailure>) -> End {
             outcome,
             reason,
             limit,
+            ..
         } => End::GoalGate {
             node,
             outcome,

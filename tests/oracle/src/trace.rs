@@ -140,6 +140,8 @@ pub enum Step {
         name: String,
         /// Key, label and target of each choice.
         choices: Vec<(String, String, String)>,
+        /// The choices that it does not offer, each with the conditions that do not hold.
+        withheld: Vec<String>,
         /// The key of the choice that silence stands for.
         default: Option<String>,
         /// How many milliseconds an answer is waited for.

@@ -43,6 +43,7 @@ fn explain(case: &Case, script: &Script) -> String {
 
 /// What is rarer, with how many runs must show it.
 const RARE: &[(&str, usize)] = &[
+    ("a default that is withheld", 10),
     ("a branch fails at a dead end", 25),
     ("a reroute from a success end", 5),
     ("a terminal failure is not made partial", 25),
@@ -68,6 +69,13 @@ const SHOWN: &[&str] = &[
     "rule weight",
     "rule lowest_target",
     "rule only_edge",
+    "rule choice",
+    "rule partial_as_success",
+    "a choice is withheld",
+    "a choice of several edges",
+    "a gate offers no choice",
+    "visits of a stage decide",
+    "an outcome of a stage decide",
     "rule failure_to_routing",
     "rule retry_target",
     "rule fallback_retry_target",
@@ -87,6 +95,8 @@ const SHOWN: &[&str] = &[
     "a wait of the longest time",
     "a wait is cancelled",
     "a reroute",
+    "a reroute by a condition, of the exit false",
+    "a reroute by a condition, of the exit true",
     "a restart",
     "a restart from a branch",
     "a run ends from within a block",

@@ -70,6 +70,7 @@ fn decide(pipeline: &Pipeline, node: &str, known: &Known) -> Decision {
         last_stage: node,
         context: &known.context,
         output: &known.output,
+        ..Facts::default()
     };
     route(pipeline, pipeline.find(node).unwrap(), &facts)
 }
@@ -1015,17 +1016,21 @@ fn equal_failures_running_trip_the_breaker() {
         reason: "x".to_owned(),
         count,
     };
-    assert_eq!(run("", &["x"]).end, tripped(3));
+    let three = "failure_breaker=3;";
+    assert_eq!(run(three, &["x"]).end, tripped(3));
     // `mend` succeeds in between; that is no success of `t`.
     assert_eq!(
-        run("", &["x"]).visited(),
+        run(three, &["x"]).visited(),
         ["start", "t", "mend", "t", "mend", "t"]
     );
-    assert_eq!(run("", &["x", "x", "ok"]).end, End::Success);
-    assert_eq!(run("", &["x", "y", "x", "y", "x", "ok"]).end, End::Success);
-    assert_eq!(run("", &["y", "y", "x"]).end, tripped(3));
+    assert_eq!(run(three, &["x", "x", "ok"]).end, End::Success);
+    assert_eq!(run(three, &["x", "y", "x", "y", "x", "ok"]).end, End::Success);
+    assert_eq!(run(three, &["y", "y", "x"]).end, tripped(3));
     assert_eq!(run("failure_breaker=1;", &["x"]).end, tripped(1));
     assert_eq!(run("failure_breaker=5;", &["x"]).end, tripped(5));
+    // Nobody gets this bound unasked.
+    let unasked = run("max_node_visits=20;", &["x"]).end;
+    assert!(matches!(unasked, End::MaxVisits { .. }), "{unasked:?}");
     let off = run("failure_breaker=0; max_node_visits=20;", &["x"]).end;
     assert!(matches!(off, End::MaxVisits { .. }), "{off:?}");
 }

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::settings::is_o_series;
 use crate::model::ReasoningEffort;
+use orchestra_config::is_o_series;
 
 /// How a model of Anthropic is told to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,37 +79,25 @@ impl ProviderKind {
         }
     }
 
-    /// The kind of provider that has a model, told by the model's name: `claude-*`, `gpt-*`, `o3*`, `gemini-*`,
-    /// `VENDOR/MODEL` for OpenRouter, `MODEL:TAG` for Ollama. `None` where the name tells nothing.
+    /// The kind of provider that has a model, told by the model's name; see
+    /// [`orchestra_config::ProviderKind::of_model`].
     pub fn of_model(model: &str) -> Option<ProviderKind> {
-        let model = model.to_ascii_lowercase();
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| model.starts_with(prefix));
-        if model.contains('/') {
-            Some(ProviderKind::OpenRouter)
-        } else if model.contains(':') && !model.starts_with("ft:") {
-            Some(ProviderKind::Ollama)
-        } else if starts(&["claude-"]) {
-            Some(ProviderKind::Anthropic)
-        } else if starts(&["gemini-", "gemma-"]) {
-            Some(ProviderKind::Gemini)
-        } else if starts(&["gpt-oss"]) {
-            // Its weights are public: many serve it, OpenAI does not.
-            None
-        } else if starts(&["gpt-", "chatgpt-", "codex-", "ft:"]) || is_o_series(&model) {
-            Some(ProviderKind::OpenAi)
-        } else {
-            None
-        }
+        orchestra_config::ProviderKind::of_model(model).map(ProviderKind::from)
     }
 }
 
-/// Whether a name is one of `o1`, `o3-mini`, `o4-mini-2025-04-16` and so on.
-pub(super) fn is_o_series(model: &str) -> bool {
-    let Some(rest) = model.strip_prefix('o') else {
-        return false;
-    };
-    let version = rest.split('-').next().unwrap_or_default();
-    !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())
+impl From<orchestra_config::ProviderKind> for ProviderKind {
+    fn from(kind: orchestra_config::ProviderKind) -> ProviderKind {
+        use orchestra_config::ProviderKind as Kind;
+        match kind {
+            Kind::Anthropic => ProviderKind::Anthropic,
+            Kind::OpenAi => ProviderKind::OpenAi,
+            Kind::Gemini => ProviderKind::Gemini,
+            Kind::OpenRouter => ProviderKind::OpenRouter,
+            Kind::Ollama => ProviderKind::Ollama,
+            Kind::OpenAiCompatible => ProviderKind::OpenAiCompatible,
+        }
+    }
 }
 
 impl fmt::Display for ProviderKind {

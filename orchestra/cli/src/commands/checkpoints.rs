@@ -69,7 +69,21 @@ pub(crate) fn checkpoints(
         terminal.progress("the run has no checkpoints: it keeps no journal, or has not begun");
         return Ok(Exit::Ok);
     };
-    let replay = runs.command("replay", &folder, &["--checkpoint", &last.checkpoint]);
+    // Behind the last one of a run that has ended, nothing is left to do.
+    let has_ended = events.last().is_some_and(|event| {
+        matches!(
+            event.kind,
+            EventKind::PipelineCompleted { .. }
+                | EventKind::PipelineFailed { .. }
+                | EventKind::PipelineCancelled { .. }
+        )
+    });
+    let before_end = points
+        .iter()
+        .rev()
+        .find(|point| !has_ended || point.checkpoint != last.checkpoint);
+    let replay =
+        before_end.map(|point| runs.command("replay", &folder, &["--checkpoint", &point.checkpoint]));
     // What commits name as their checkpoint.
     let in_repositories = run.manifest().workspace.is_some();
     let rows = points.iter().map(|point| {
@@ -97,11 +111,11 @@ pub(crate) fn checkpoints(
         "NEXT",
     ];
     terminal.result(&table(terminal, &head, rows.collect()));
-    terminal.progress("");
-    terminal.progress(&format!(
-        "replay from one with: {}",
-        terminal.paint(Paint::Bold, &replay)
-    ));
+    if let Some(replay) = replay {
+        terminal.progress("");
+        let replay = terminal.paint(Paint::Bold, &replay);
+        terminal.progress(&format!("replay from one with: {replay}"));
+    }
     Ok(Exit::Ok)
 }
 

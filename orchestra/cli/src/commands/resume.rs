@@ -28,6 +28,7 @@ pub(crate) fn resume(
             folder: folder.clone(),
             options,
             take_over: args.take_over,
+            retry: args.retry,
         }
     })
 }
@@ -67,14 +68,13 @@ fn go_on(
         return Ok(Exit::Invalid);
     };
     let script = script(&run)?;
-    let simulated = script.is_some();
     let config = args.config.as_deref();
     let agents = agents(
         config,
         &begun_with.pipeline,
         None,
         begun_with.entry,
-        simulated,
+        script.as_ref(),
         terminal,
     )?;
     Going {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use orchestra_engine::{Budget, Durability, Script, SharedPipeline};
 use orchestra_graph::{Loaded, Pipeline, parse_duration};
 use orchestra_testkit::{check_script, read_script_file};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::count;
 use crate::Entry;
@@ -15,6 +15,7 @@ use crate::args::{Format, LimitOptions, RunArgs, Survives};
 use crate::entry::{Begin, Limits, StartOptions};
 use crate::error::{CliError, Exit};
 use crate::going::Going;
+use crate::parameters::parameters;
 use crate::pipelines::{Pipelines, print_reports};
 use crate::runs::Runs;
 use crate::terminal::Terminal;
@@ -25,31 +26,32 @@ pub(crate) fn run(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
+    let simulation = match (args.simulate.as_deref(), args.simulate_models.as_deref()) {
+        (Some(script), _) => Some((script, false)),
+        (None, Some(script)) => Some((script, true)),
+        (None, None) => None,
+    };
     // `run --simulate FILE` reads naturally, but its file stands where a script may.
-    let (file, simulate) = match (&args.file, args.simulate.as_deref()) {
-        (Some(file), simulate) => (file.as_str(), simulate),
-        (None, Some(file)) if !file.is_empty() => (file, Some("")),
+    let (file, simulation) = match (&args.file, simulation) {
+        (Some(file), simulation) => (file.as_str(), simulation),
+        (None, Some((file, models_only))) if !file.is_empty() => (file, Some(("", models_only))),
         (None, _) => return Err(CliError::usage("no_file", "the pipeline is missing").help("name its file")),
     };
     let loaded = pipelines.load_to_run(file, &args.lints)?;
     let Some(pipeline) = sound(&loaded, file, terminal) else {
         return Ok(Exit::Invalid);
     };
-    let script = script(args, simulate, &pipeline)?;
+    let script = script(args, simulation, &pipeline)?;
     let agents = agents(
         args.config.as_deref(),
         &pipeline,
         Some(&loaded),
         pipelines.entry(file),
-        script.is_some(),
+        script.as_ref(),
         terminal,
     )?;
     let options = StartOptions {
-        params: args
-            .set
-            .iter()
-            .map(|pair| assignment(pair))
-            .collect::<Result<_, _>>()?,
+        params: parameters(&args.set)?,
         seed: args.seed,
         run_dir: args.run_dir.clone(),
         limits: limits(&args.limits)?,
@@ -72,19 +74,23 @@ pub(crate) fn run(
     .go()
 }
 
-/// The agents that run the model stages, where there are any and they are not simulated.
+/// Finds the project's agents and repositories, and checks that the agents can run the model stages unless these are
+/// simulated. A simulation that executes nothing needs none of them.
 pub(super) fn agents(
     config: Option<&Path>,
     pipeline: &SharedPipeline,
     loaded: Option<&Loaded>,
     entry: Option<&Entry>,
-    simulated: bool,
+    script: Option<&Script>,
     terminal: &Terminal,
 ) -> Result<Option<ProjectAgents>, CliError> {
-    if simulated {
+    if script.is_some_and(|script| !script.simulates_models_only()) {
         return Ok(None);
     }
     let agents = ProjectAgents::find(config, &pipeline.file, entry, terminal)?;
+    if script.is_some() {
+        return Ok(Some(agents));
+    }
     if let Some(loaded) = loaded {
         agents.check_graph(loaded, terminal)?;
     }
@@ -136,18 +142,29 @@ fn micros(text: &str) -> Result<u64, CliError> {
     })
 }
 
-/// The simulation that the options ask for; none where they do not.
-fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result<Option<Script>, CliError> {
-    let mut script = match simulate {
+/// Reads the script of a simulation, by its file and whether models alone are simulated; `None` where there is none.
+fn script(
+    args: &RunArgs,
+    simulation: Option<(&str, bool)>,
+    pipeline: &Pipeline,
+) -> Result<Option<Script>, CliError> {
+    let mut script = match simulation {
         None if args.outcome.is_empty() => return Ok(None),
         None => {
             return Err(
                 CliError::usage("outcome_without_simulate", "`--outcome` speaks of a simulation")
-                    .help("add `--simulate`"),
+                    .help("add `--simulate` or `--simulate-models`"),
             );
         }
-        Some("") => Script::new().hasten(),
-        Some(file) => read_script_file(file)?.hasten(),
+        Some((file, models_only)) => {
+            let script = if file.is_empty() {
+                Script::new()
+            } else {
+                read_script_file(file)?
+            };
+            let script = script.hasten();
+            if models_only { script.models_only() } else { script }
+        }
     };
     for text in &args.outcome {
         let (node, words) = text
@@ -164,15 +181,6 @@ fn script(args: &RunArgs, simulate: Option<&str>, pipeline: &Pipeline) -> Result
     }
     check_script(pipeline, &script)?;
     Ok(Some(script))
-}
-
-fn assignment(pair: &str) -> Result<(String, Value), CliError> {
-    let (key, value) = pair
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or_else(|| CliError::usage("set_form", format!("`{pair}` is not of the form KEY=VALUE")))?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    Ok((key.to_owned(), value))
 }
 
 /// A duration of the command line.

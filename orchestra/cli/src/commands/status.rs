@@ -65,7 +65,8 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
     let sessions = sessions.into_iter().map(stands);
     if terminal.json {
         for session in sessions {
-            let content = &session;
+            let failed_at = failed_at(&session);
+            let content = &Listed { session, failed_at };
             let schema = SESSION;
             terminal.result(&Written { schema, content }.line());
         }
@@ -89,6 +90,21 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
     ];
     terminal.result(&table(terminal, &head, rows));
     Ok(())
+}
+
+/// A run of the list.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    session: Session,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<String>,
+}
+
+/// The node at which a run failed; `None` where it has not.
+pub(crate) fn failed_at(session: &Session) -> Option<String> {
+    let node = session.node.clone();
+    node.filter(|_| session.status == SessionStatus::Fail)
 }
 
 /// A run as it stands: one that should go on and whose process is gone was interrupted.

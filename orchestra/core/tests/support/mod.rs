@@ -173,6 +173,10 @@ impl Run {
                 pipeline.stage(*gate).id(),
                 pipeline.stage(*target).id()
             )),
+            Observation::Routed { from, decision, .. } => {
+                let from = pipeline.stage(*from).id();
+                Some(format!("{from} by {}", decision.rule.word()))
+            }
             Observation::Restarted { restart, .. } => Some(format!("restarts, {restart}")),
             _ => None,
         });

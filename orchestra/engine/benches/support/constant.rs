@@ -23,6 +23,7 @@ const fn node(id: &'static str, kind: u32, role: Role, edges: (u32, u32)) -> Nod
         fallback_retry_target: None,
         max_visits: None,
         goal_gate: false,
+        goal_condition: None,
         allow_partial: false,
         retry: Retry::ONCE,
         fan_out: None,

@@ -48,7 +48,7 @@ impl Handler for Noop {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move {
             let _ = stage;
-            Outcome::success().set("value", 1)
+            Outcome::success().set("value", 1).into()
         })
     }
 }
@@ -56,14 +56,14 @@ impl Handler for Noop {
 struct Each;
 impl Handler for Each {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { Outcome::success().set(stage.node().id(), 1) })
+        Box::pin(async move { Outcome::success().set(stage.node().id(), 1).into() })
     }
 }
 
 struct Turn;
 impl Handler for Turn {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { Outcome::success().set("turn", stage.visit()) })
+        Box::pin(async move { Outcome::success().set("turn", stage.visit()).into() })
     }
 }
 
@@ -76,7 +76,7 @@ impl Handler for Nap {
         Box::pin(async move {
             tokio::time::sleep(NAP).await;
             drop(stage);
-            Outcome::success().set("value", 1)
+            Outcome::success().set("value", 1).into()
         })
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use orchestra_core::{FailureCategory, Outcome, Usage};
 use orchestra_graph::Stage;
 
-use super::child::WAITS_FOR_HUMAN;
-use crate::interview::InterviewError;
+use crate::interview::{AskError, InterviewError};
 use crate::stage::StageContext;
+use crate::stage_end::Finished;
 
 /// What a model stage asks of the backend (Attractor 4.5).
 ///
@@ -60,6 +60,43 @@ pub struct CodergenReply {
     /// What the answer took of models; `None` where the backend does not know. A backend that fails after all may tell
     /// by [`StageContext::record_usage`] what it used.
     pub usage: Option<Usage>,
+    /// What the model said last, where the answer is an outcome; it is kept as the response of the stage.
+    pub response: Option<String>,
+    /// What a person decided in a conversation, where the answer is an outcome.
+    pub verdict: Option<ChatVerdict>,
+}
+
+/// What a person decided in a conversation with a model.
+///
+/// The engine records it under `human.chat.verdict` (`approved`, `rejected`) and `human.chat.reason`, which no outcome can
+/// write (rule K1).
+///
+/// ```
+/// use orchestra_engine::{ChatVerdict, CodergenReply, Outcome};
+/// let reply = CodergenReply::from(Outcome::success()).with_verdict(ChatVerdict::Approved);
+/// assert_eq!(reply.verdict, Some(ChatVerdict::Approved));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChatVerdict {
+    /// The person approved.
+    Approved,
+    /// The person rejected.
+    Rejected {
+        /// Why; may be empty.
+        reason: String,
+    },
+}
+
+impl ChatVerdict {
+    /// Records the verdict with the end of its stage.
+    pub(crate) fn record(self, finished: Finished) -> Finished {
+        match self {
+            ChatVerdict::Approved => finished.record("human.chat.verdict", "approved"),
+            ChatVerdict::Rejected { reason } => finished
+                .record("human.chat.verdict", "rejected")
+                .record("human.chat.reason", reason),
+        }
+    }
 }
 
 impl CodergenReply {
@@ -67,6 +104,26 @@ impl CodergenReply {
     #[must_use]
     pub fn used(mut self, usage: Usage) -> CodergenReply {
         self.usage = Some(usage);
+        self
+    }
+
+    /// Adds what the model said last to an answer that is an outcome.
+    ///
+    /// ```
+    /// use orchestra_engine::{CodergenReply, Outcome};
+    /// let reply = CodergenReply::from(Outcome::success()).with_response("All tests pass.");
+    /// assert_eq!(reply.response.as_deref(), Some("All tests pass."));
+    /// ```
+    #[must_use]
+    pub fn with_response(mut self, text: impl Into<String>) -> CodergenReply {
+        self.response = Some(text.into());
+        self
+    }
+
+    /// Adds what a person decided in the conversation to an answer that is an outcome.
+    #[must_use]
+    pub fn with_verdict(mut self, verdict: ChatVerdict) -> CodergenReply {
+        self.verdict = Some(verdict);
         self
     }
 }
@@ -88,7 +145,12 @@ pub enum CodergenAnswer {
 
 impl From<CodergenAnswer> for CodergenReply {
     fn from(answer: CodergenAnswer) -> CodergenReply {
-        CodergenReply { answer, usage: None }
+        CodergenReply {
+            answer,
+            usage: None,
+            response: None,
+            verdict: None,
+        }
     }
 }
 
@@ -111,6 +173,8 @@ impl From<Outcome> for CodergenReply {
 }
 
 /// A backend that could not answer (Attractor appendix D).
+///
+/// One that a [`Suspension`](crate::Suspension) caused suspends the run, whatever else it says.
 ///
 /// ```
 /// use orchestra_engine::{BackendError, FailureCategory};
@@ -177,24 +241,26 @@ impl BackendError {
     }
 }
 
-/// A question to a person that got no answer; where nobody can be asked, the run waits for somebody.
-impl From<InterviewError> for BackendError {
-    fn from(error: InterviewError) -> BackendError {
+/// A question to a person that got no answer; where nobody can be asked, the run is suspended.
+impl From<AskError> for BackendError {
+    fn from(error: AskError) -> BackendError {
         match error {
-            InterviewError::Unavailable { reason } => BackendError {
-                category: FailureCategory::Pipeline,
-                ..BackendError::terminal(reason)
+            AskError::Suspended(suspension) => {
+                BackendError::terminal(suspension.to_string()).caused_by(suspension)
             }
-            .code(WAITS_FOR_HUMAN),
-            InterviewError::Failed {
-                reason,
-                category,
-                source,
-            } => BackendError {
-                category,
-                source,
-                ..BackendError::terminal(reason)
-            },
+            AskError::Failed(error) => {
+                let category = error.category();
+                let message = error.to_string();
+                let source = match error {
+                    InterviewError::Failed { source, .. } => source,
+                    InterviewError::Unavailable { .. } => None,
+                };
+                BackendError {
+                    category,
+                    source,
+                    ..BackendError::terminal(message)
+                }
+            }
         }
     }
 }
@@ -226,6 +292,11 @@ pub trait CodergenBackend: Send + Sync + 'static {
         let _ = stage;
         true
     }
+
+    /// Returns the names of the environment variables that hold the keys of its models. No command of a tool stage sees them.
+    fn key_variables(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, BackendError>> + Send + 'a>>;
@@ -234,6 +305,7 @@ type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, Backe
 pub(crate) trait AnyBackend: Send + Sync {
     fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_>;
     fn may_write_files(&self, stage: Stage<'_>) -> bool;
+    fn keys(&self) -> Vec<String>;
 }
 
 impl<B: CodergenBackend> AnyBackend for B {
@@ -243,6 +315,10 @@ impl<B: CodergenBackend> AnyBackend for B {
 
     fn may_write_files(&self, stage: Stage<'_>) -> bool {
         self.may_write(stage)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.key_variables()
     }
 }
 

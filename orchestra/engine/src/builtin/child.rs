@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use orchestra_core::{Context, FailureCategory, ManagerPlan, Outcome, RunFailure, SharedPipeline};
+use orchestra_core::{Context, ManagerPlan, Outcome, RunFailure, SharedPipeline};
 use orchestra_graph::table::Constant;
 use orchestra_graph::{Pipeline, Stage, format_duration, kind};
 
@@ -14,12 +14,12 @@ use crate::engine::Settings;
 use crate::error::{Refusal, RunError, StartError};
 use crate::handle::RunHandle;
 use crate::id::{RunId, fingerprint};
-use crate::ledger::OVER_BUDGET;
 use crate::registry::Registry;
 use crate::result::{RunResult, RunStatus};
 use crate::resume::ResumeBuilder;
 use crate::run::{Origin, Parent, Run, Watched};
 use crate::stage::StageContext;
+use crate::stage_end::{StageEnd, Suspension, SuspensionCause};
 use crate::start::StartBuilder;
 use crate::store::RunFolder;
 
@@ -27,11 +27,6 @@ use crate::store::RunFolder;
 const MAX_DEPTH: u32 = 16;
 /// The folder of a child's run in that of its stage; a repeated attempt has one of its own.
 const FOLDER: &str = "child";
-/// What a stage cannot end without, besides an outcome: the driver pauses the run then.
-pub(crate) const WAITS_FOR_HUMAN: &str = "waits_for_human";
-
-/// The same, for a child that cannot go on where it stopped.
-pub(crate) const CHILD_STUCK: &str = "child_stuck";
 
 /// How a child ended.
 pub(crate) type Ended = Result<RunResult, RunError>;
@@ -60,8 +55,8 @@ impl Child {
     /// Starts a run of the same engine.
     ///
     /// # Errors
-    /// The outcome of the stage, where the run cannot be started.
-    pub(crate) async fn start(self, stage: &StageContext) -> Result<RunHandle, Outcome> {
+    /// The end of the stage, where the run cannot be started.
+    pub(crate) async fn start(self, stage: &StageContext) -> Result<RunHandle, StageEnd> {
         let child = self;
         let parent = stage.run();
         let depth = parent.origin.depth + 1;
@@ -70,7 +65,7 @@ impl Child {
                 "pipeline `{}` would run within {MAX_DEPTH} others, and no more are allowed; does it run itself?",
                 child.pipeline.title()
             );
-            return Err(Outcome::fail_terminal(reason).with_code("child_depth"));
+            return Err(Outcome::fail_terminal(reason).with_code("child_depth").into());
         }
         if parent.work_files().is_some()
             && let Some(folder) = child.working_dir.as_deref().filter(|folder| leads_out(folder))
@@ -79,7 +74,7 @@ impl Child {
                 "`stack.child_workdir` leads out of the run's files: `{}`; name a folder below them",
                 folder.display()
             );
-            return Err(Outcome::fail_terminal(reason).with_code("child_workdir"));
+            return Err(Outcome::fail_terminal(reason).with_code("child_workdir").into());
         }
         let key = stage.attempt_key();
         let origin = Origin {
@@ -99,7 +94,7 @@ impl Child {
         if parent.store.is_some() {
             let stage_dir = stage
                 .stage_dir()
-                .map_err(|error| Outcome::fail(error.to_string()))?;
+                .map_err(|error| StageEnd::from(Outcome::fail(error.to_string())))?;
             folder = Some(match stage.attempt() {
                 1 => stage_dir.join(FOLDER),
                 attempt => stage_dir.join(format!("{FOLDER}-{attempt}")),
@@ -136,12 +131,11 @@ impl Child {
             }
             if goes_on {
                 // It did a part of its work: that the rest cannot be done here and now is no failure of it.
-                let mut outcome = Outcome::fail(format!("the child pipeline cannot go on: {error}"));
-                outcome.failure_category = FailureCategory::Pipeline;
-                return outcome.with_code(CHILD_STUCK);
+                let reason = format!("the child pipeline cannot go on: {error}");
+                return Suspension::new(SuspensionCause::ChildStuck, reason).into();
             }
             let reason = format!("the child pipeline cannot be started: {error}");
-            Outcome::fail_terminal(reason).with_code("child_start")
+            Outcome::fail_terminal(reason).with_code("child_start").into()
         })
     }
 }
@@ -249,15 +243,19 @@ pub(crate) fn failure(ended: &Ended) -> Option<String> {
     }
 }
 
-/// The outcome of a stage whose child waits for a person, whom nobody can ask: the whole run waits then.
-pub(crate) fn waits_for_human(ended: &Ended) -> Option<Outcome> {
+/// Returns the suspension of a stage whose child is suspended.
+pub(crate) fn suspension(ended: &Ended) -> Option<Suspension> {
     match ended {
         Ok(result) if result.status == RunStatus::Paused => {
             let reason = failure(ended).unwrap_or_default();
-            let mut outcome = Outcome::fail(format!("in run {}, {reason}", result.run_id));
-            outcome.failure_category = FailureCategory::Pipeline;
-            let over_budget = matches!(result.failure, Some(RunFailure::Budget { .. }));
-            Some(outcome.with_code(if over_budget { OVER_BUDGET } else { WAITS_FOR_HUMAN }))
+            let cause = match result.failure {
+                Some(RunFailure::Budget { .. }) => SuspensionCause::OverBudget,
+                _ => SuspensionCause::WaitsForHuman,
+            };
+            Some(Suspension::new(
+                cause,
+                format!("in run {}, {reason}", result.run_id),
+            ))
         }
         _ => None,
     }
@@ -347,9 +345,9 @@ pub(crate) fn refuse(
     }
     let id = stage.id();
     let there = child_of(settings, pipeline, registry, stage).is_some();
-    let (code, message) = if !there && settings.script.is_none() {
+    let (code, message) = if !there && settings.executes_stages() {
         ("missing_child", missing(settings, pipeline, stage))
-    } else if stage.kind() == kind::MANAGER_LOOP && settings.script.is_none() && !autostarts(pipeline, stage)
+    } else if stage.kind() == kind::MANAGER_LOOP && settings.executes_stages() && !autostarts(pipeline, stage)
     {
         (
             "not_provided",

@@ -9,10 +9,13 @@ use super::backend::{AnyBackend, CodergenAnswer, CodergenRequest};
 use super::{output, status};
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::stage::StageContext;
+use crate::stage_end::{Finished, StageEnd, Suspension};
 use crate::store::{StageFile, StoreError};
 
 /// How many characters of a response the context keeps.
 const LAST_RESPONSE: usize = 200;
+/// The key under which it does.
+pub(crate) const LAST_RESPONSE_KEY: &str = "last_response";
 
 pub(crate) struct Codergen {
     pub(crate) backend: Arc<dyn AnyBackend>,
@@ -20,7 +23,7 @@ pub(crate) struct Codergen {
 
 impl Handler for Codergen {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { stored(&stage, self.answer(&stage).await) })
+        Box::pin(async move { end_of(&stage, self.answer(&stage).await) })
     }
 
     fn may_write(&self, stage: Stage<'_>) -> bool {
@@ -29,22 +32,24 @@ impl Handler for Codergen {
 }
 
 impl Codergen {
-    async fn answer(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
+    async fn answer(&self, stage: &StageContext) -> Result<Finished, NoAnswer> {
         let node = stage.node();
         let keys = output::keys(node);
         let text = match ask(&*self.backend, stage, output::prompt(node)).await? {
-            CodergenAnswer::Outcome(outcome) => return Ok(say_missing(stage, &keys, outcome)),
-            CodergenAnswer::Text(text) => text,
+            Answered::Outcome(finished) => {
+                return Ok(finished.replace(|outcome| say_missing(stage, &keys, outcome)));
+            }
+            Answered::Text(text) => text,
         };
-        let outcome = responded(node.id(), &text);
+        let finished = responded(node.id(), &text);
         let written = match written(stage) {
             Ok(written) => written,
-            Err(problem) => return Ok(Outcome::fail(problem)),
+            Err(problem) => return Ok(Outcome::fail(problem).into()),
         };
-        if keys.is_empty() {
-            return Ok(merged(outcome, written));
-        }
-        Ok(with_output(stage, &keys, &text, outcome, written))
+        Ok(finished.replace(|outcome| match keys.is_empty() {
+            true => merged(outcome, written),
+            false => with_output(stage, &keys, &text, outcome, written),
+        }))
     }
 }
 
@@ -97,34 +102,70 @@ fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Out
     outcome
 }
 
-/// Asks the backend, and keeps prompt, response and what it used; an error of the backend is a failed outcome.
+/// What a backend answered.
+pub(crate) enum Answered {
+    /// A text.
+    Text(String),
+    /// An outcome, or a failure that stands for it.
+    Outcome(Finished),
+}
+
+/// Why there is no answer.
+pub(crate) enum NoAnswer {
+    /// The stage's files cannot be written.
+    Store(StoreError),
+    /// The run stops where it is.
+    Suspended(Suspension),
+}
+
+impl From<StoreError> for NoAnswer {
+    fn from(error: StoreError) -> NoAnswer {
+        NoAnswer::Store(error)
+    }
+}
+
+/// Asks the backend, and keeps prompt, response and what it used; an error of the backend is a failed outcome, unless a
+/// suspension caused it.
 pub(crate) async fn ask(
     backend: &dyn AnyBackend,
     stage: &StageContext,
     prompt: String,
-) -> Result<CodergenAnswer, StoreError> {
+) -> Result<Answered, NoAnswer> {
     keep(stage, StageFile::Prompt, &prompt)?;
     let request = CodergenRequest {
         stage: stage.clone(),
         prompt,
     };
-    let answer = match backend.run_boxed(request).await {
-        Ok(reply) => {
-            stage.record_usage(reply.usage.unwrap_or_default());
-            reply.answer
-        }
+    let reply = match backend.run_boxed(request).await {
+        Ok(reply) => reply,
         Err(error) => {
+            if let Some(suspension) = Suspension::in_error(&error) {
+                return Err(NoAnswer::Suspended(suspension));
+            }
             let mut outcome = Outcome::fail(chain(&error));
             outcome.failure_category = error.category;
             outcome.failure_code = error.code;
             outcome.retry_after = error.retry_after;
-            CodergenAnswer::Outcome(outcome)
+            return Ok(Answered::Outcome(outcome.into()));
         }
     };
-    if let CodergenAnswer::Text(text) = &answer {
+    stage.record_usage(reply.usage.unwrap_or_default());
+    let outcome = match reply.answer {
+        CodergenAnswer::Text(text) => {
+            stage.keep_response(&text)?;
+            return Ok(Answered::Text(text));
+        }
+        CodergenAnswer::Outcome(outcome) => outcome,
+    };
+    let mut finished = Finished::from(outcome);
+    if let Some(text) = &reply.response {
         stage.keep_response(text)?;
+        finished = finished.record(LAST_RESPONSE_KEY, last_response(text));
     }
-    Ok(answer)
+    if let Some(verdict) = reply.verdict {
+        finished = verdict.record(finished);
+    }
+    Ok(Answered::Outcome(finished))
 }
 
 /// The status that the stage wrote itself.
@@ -145,21 +186,35 @@ fn merged(known: Outcome, written: Option<Outcome>) -> Outcome {
     }
 }
 
-/// The outcome of a stage; one whose files cannot be written fails, and the run ends.
-pub(crate) fn stored(stage: &StageContext, outcome: Result<Outcome, StoreError>) -> Outcome {
-    outcome.unwrap_or_else(|error| {
-        let reason = error.to_string();
-        stage.run().broken(error);
-        Outcome::fail(reason)
-    })
+/// The end of a stage that asked a backend; one whose files cannot be written fails, and the run ends.
+pub(crate) fn end_of(stage: &StageContext, answer: Result<Finished, NoAnswer>) -> StageEnd {
+    match answer {
+        Ok(finished) => finished.into(),
+        Err(NoAnswer::Suspended(suspension)) => suspension.into(),
+        Err(NoAnswer::Store(error)) => stored(stage, Err(error)),
+    }
+}
+
+/// The end of a stage; one whose files cannot be written fails, and the run ends.
+pub(crate) fn stored(stage: &StageContext, finished: Result<Finished, StoreError>) -> StageEnd {
+    match finished {
+        Ok(finished) => finished.into(),
+        Err(error) => {
+            let reason = error.to_string();
+            stage.run().broken(error);
+            Outcome::fail(reason).into()
+        }
+    }
 }
 
 /// The outcome of a stage whose model responded.
-pub(crate) fn responded(node: &str, text: &str) -> Outcome {
-    let last: String = text.chars().take(LAST_RESPONSE).collect();
-    Outcome::success()
-        .notes(format!("Stage completed: {node}"))
-        .set("last_response", last)
+pub(crate) fn responded(node: &str, text: &str) -> Finished {
+    let outcome = Outcome::success().notes(format!("Stage completed: {node}"));
+    Finished::from(outcome).record(LAST_RESPONSE_KEY, last_response(text))
+}
+
+fn last_response(text: &str) -> String {
+    text.chars().take(LAST_RESPONSE).collect()
 }
 
 /// Writes a file of the stage, where the run keeps files.

@@ -8,12 +8,13 @@ use orchestra_core::{
 use orchestra_graph::Stage;
 use serde_json::Value;
 
-use super::backend::{AnyBackend, CodergenAnswer};
-use super::codergen::{ask, stored, written};
+use super::backend::AnyBackend;
+use super::codergen::{Answered, NoAnswer, ask, end_of, written};
 use super::{output, status};
 use crate::handler::{Handler, HandlerFuture};
 use crate::stage::StageContext;
-use crate::store::{StageFile, StoreError};
+use crate::stage_end::Finished;
+use crate::store::StageFile;
 use crate::stored_text::StoredText;
 
 /// How many bytes the candidates in a prompt may take in all: some 60,000 tokens.
@@ -40,9 +41,9 @@ impl Handler for FanIn {
             match &self.backend {
                 Some(backend) if asks_a_model(stage.node()) => {
                     let ranked = rank(&**backend, &stage).await;
-                    stored(&stage, ranked)
+                    end_of(&stage, ranked)
                 }
-                _ => fan_in(stage.context()),
+                _ => Finished::by_engine(fan_in(stage.context())).into(),
             }
         })
     }
@@ -54,13 +55,13 @@ impl Handler for FanIn {
 }
 
 /// Lets a model choose, unless there is no choice.
-async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Outcome, StoreError> {
+async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished, NoAnswer> {
     let candidates = match candidates(stage.context()) {
         Ok(candidates) => candidates,
-        Err(reason) => return Ok(Outcome::fail_terminal(reason)),
+        Err(reason) => return Ok(Outcome::fail_terminal(reason).into()),
     };
     let Some(best) = best_candidate(&candidates) else {
-        return Ok(no_candidate(&candidates));
+        return Ok(no_candidate(&candidates).into());
     };
     if candidates
         .iter()
@@ -68,31 +69,30 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Outcome,
         .count()
         == 1
     {
-        return Ok(chosen_candidate(best));
+        return Ok(Finished::by_engine(chosen_candidate(best)));
     }
     let named = match ask(backend, stage, prompt(stage, &candidates)).await? {
-        CodergenAnswer::Outcome(outcome) if !outcome.status.is_success() => return Ok(outcome),
-        CodergenAnswer::Outcome(outcome) => match outcome.context_updates.get(BEST_ID) {
-            Some(Value::String(id)) => find(&candidates, id).map(|best| (best, Some(outcome))),
-            _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
-        },
-        CodergenAnswer::Text(text) => match written(stage) {
-            Ok(Some(written)) if !written.status.is_success() => return Ok(written),
+        Answered::Outcome(finished) if !finished.outcome.status.is_success() => return Ok(finished),
+        Answered::Outcome(finished) => {
+            let mut outcome = finished.outcome;
+            // It is how a backend answers; what is recorded is the choice.
+            match outcome.context_updates.remove(BEST_ID) {
+                Some(Value::String(id)) => find(&candidates, &id).map(|best| (best, Some(outcome))),
+                _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
+            }
+        }
+        Answered::Text(text) => match written(stage) {
+            Ok(Some(written)) if !written.status.is_success() => return Ok(written.into()),
             Ok(written) => chosen(&candidates, &text).map(|best| (best, written)),
-            Err(problem) => return Ok(Outcome::fail(problem)),
+            Err(problem) => return Ok(Outcome::fail(problem).into()),
         },
     };
     Ok(match named {
-        Ok((best, None)) => chosen_candidate(best),
-        Ok((best, Some(own))) => {
-            // The stage may add to the choice, but not record another than it made.
-            let choice = chosen_candidate(best);
-            let recorded = choice.context_updates.clone();
-            let mut outcome = status::merge(choice, own);
-            outcome.context_updates.extend(recorded);
-            outcome
-        }
-        Err(problem) => Outcome::fail(problem),
+        Ok((best, own)) => Finished::by_engine(chosen_candidate(best)).replace(|choice| match own {
+            Some(own) => status::merge(choice, own),
+            None => choice,
+        }),
+        Err(problem) => Outcome::fail(problem).into(),
     })
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use orchestra_core::{
     ChildReport, ChildStatus, Context, Manager, ManagerEffect, ManagerEvent, ManagerPlan, Outcome,
 };
+use orchestra_graph::KeyOwner;
 
 use super::child::{self, Child, ChildRun, cut_short};
 use crate::clock::{Clock, Sleep};
@@ -21,30 +22,19 @@ use crate::result::RunStatus;
 use crate::run::Watched;
 use crate::sink::EventStream;
 use crate::stage::StageContext;
-use crate::steering::ActiveStage;
+use crate::stage_end::{Finished, StageEnd, Suspension};
+use crate::steering::{ActiveStage, Instruction, marked};
 use crate::store::RunFolder;
-
-/// The parts of a context that belong to one run and are not for its children.
-const OWN_PREFIXES: [&str; 6] = ["graph.", "internal.", "parallel.", "human.", "stack.", "tool."];
-/// The keys that do.
-const OWN_KEYS: [&str; 6] = [
-    "current_node",
-    "last_stage",
-    "outcome",
-    "preferred_label",
-    "last_response",
-    "error_history",
-];
 
 pub(crate) struct ManagerLoop;
 
 impl Handler for ManagerLoop {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { supervise(&stage).await.unwrap_or_else(|outcome| outcome) })
+        Box::pin(async move { supervise(&stage).await.unwrap_or_else(|end| end) })
     }
 }
 
-async fn supervise(stage: &StageContext) -> Result<Outcome, Outcome> {
+async fn supervise(stage: &StageContext) -> Result<StageEnd, StageEnd> {
     let run = stage.run();
     let node = stage.node();
     let plan = ManagerPlan::of(node).map_err(Outcome::fail_terminal)?;
@@ -92,14 +82,17 @@ async fn supervise(stage: &StageContext) -> Result<Outcome, Outcome> {
                     if cancel_child {
                         supervised.child.end("its manager ended it").await;
                     }
-                    return Ok(supervised.paused.unwrap_or(outcome));
+                    return Ok(match supervised.suspension {
+                        Some(suspension) => suspension.into(),
+                        None => Finished::by_engine(outcome).into(),
+                    });
                 }
             }
         }
         if events.is_empty() {
             let event = tokio::select! {
                 biased;
-                cut = &mut cut => return Ok(cut.outcome(&mut supervised.child).await),
+                cut = &mut cut => return Ok(cut.outcome(&mut supervised.child).await.into()),
                 () = supervised.news(waiting.news) => ManagerEvent::Reported(supervised.report()),
                 () = ring(&mut waiting.timer) => ManagerEvent::TimePassed,
             };
@@ -129,9 +122,7 @@ async fn ring(timer: &mut Option<Sleep>) {
 
 /// What a child may see of its manager's context: the values of stages, not those of the run itself.
 fn inherited(context: &Context) -> Context {
-    let own =
-        |key: &str| OWN_KEYS.contains(&key) || OWN_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-    let values = context.iter().filter(|(key, _)| !own(key));
+    let values = context.iter().filter(|(key, _)| KeyOwner::of(key).is_none());
     values.map(|(key, value)| (key, value.clone())).collect()
 }
 
@@ -160,8 +151,8 @@ struct Supervised {
     before: Duration,
     report: ChildReport,
     steerings: u32,
-    /// The outcome where the child waits for a person.
-    paused: Option<Outcome>,
+    /// Why the run stops where it is, where the child did.
+    suspension: Option<Suspension>,
 }
 
 impl Supervised {
@@ -175,7 +166,7 @@ impl Supervised {
             began: clock.elapsed(),
             clock,
             steerings: 0,
-            paused: None,
+            suspension: None,
         }
     }
 
@@ -225,10 +216,10 @@ impl Supervised {
             Err(_) => ChildStatus::Failed,
         };
         self.report.reason = child::failure(ended).unwrap_or_default();
-        self.paused = child::waits_for_human(ended);
+        self.suspension = child::suspension(ended);
     }
 
-    /// Tells stages of the child something: by a file in their folders, and by their contexts.
+    /// Gives stages of the child an instruction, and keeps it as a file in their folders.
     fn steer(&mut self, stage: &StageContext, stages: &[String], message: &str, cycle: u32, reason: &str) {
         let names: BTreeSet<&str> = stages.iter().map(String::as_str).collect();
         for active in self.active() {
@@ -237,14 +228,19 @@ impl Supervised {
                 continue;
             }
             self.steerings += 1;
-            let told = match self.write(&active, message, cycle, reason) {
+            let written = self.write(&active, message, cycle, reason);
+            stage.log(match &written {
                 Ok(file) => format!("steers `{name}` in cycle {cycle}, {reason}: {}", file.display()),
                 Err(error) => {
-                    format!("steers `{name}` in cycle {cycle}, {reason}; no file tells it: {error}")
+                    format!("steers `{name}` in cycle {cycle}, {reason}; it is in no file: {error}")
                 }
-            };
-            active.tell(message);
-            stage.log(told);
+            });
+            self.child.run.instruct(Instruction {
+                stage: active.id.clone(),
+                cycle,
+                text: message.to_owned(),
+                file: written.ok(),
+            });
         }
     }
 
@@ -275,6 +271,10 @@ impl Supervised {
         text.push_str(&format!("\n{}\n", message.trim_end()));
         loop {
             let path = folder.join(format!("steer-{:03}.md", self.steerings));
+            if marked(&path).symlink_metadata().is_ok() && self.steerings < u32::MAX {
+                self.steerings += 1;
+                continue;
+            }
             // Never over what stands there: it may be a link that a tool planted.
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| path),

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_core::{Answer, AnsweredBy, Outcome, Question, Status, fan_in};
-use orchestra_graph::kind;
+use orchestra_core::{Answer, AnsweredBy, Outcome, Question, Status, fan_in as choose};
+use orchestra_graph::{Stage, kind};
 use serde::{Deserialize, Serialize};
 
 use super::backend::SimulationBackend;
 use super::codergen::{keep, responded, stored};
-use super::{child, output};
+use super::{child, fan_in, output};
+use crate::authority::is_recorded_by;
 use crate::engine::Settings;
 use crate::handler::{Handler, HandlerFuture, IntoOutcome};
 use crate::stage::StageContext;
+use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 
 /// An outcome in a [`Script`]: a word, a [`Status`], or anything that a handler may return.
@@ -89,10 +91,28 @@ impl ScriptedOutcome for String {
 pub struct Script {
     #[serde(default)]
     nodes: BTreeMap<String, Turns>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    runs_handlers: bool,
+    #[serde(default, skip_serializing_if = "Scope::is_everything")]
+    scope: Scope,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     hastens: bool,
+}
+
+/// Which of the stages that a script does not name are simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    #[default]
+    Everything,
+    /// All but those that have a handler of the program.
+    AllButHandlers,
+    /// Those that ask a model.
+    Models,
+}
+
+impl Scope {
+    fn is_everything(&self) -> bool {
+        *self == Scope::Everything
+    }
 }
 
 /// What a node does in turn.
@@ -162,7 +182,30 @@ impl Script {
     /// kinds without a handler.
     #[must_use]
     pub fn run_handlers(mut self) -> Script {
-        self.runs_handlers = true;
+        self.scope = Scope::AllButHandlers;
+        self
+    }
+
+    /// Simulates model stages alone, and fan-ins that ask a model: tools, handlers and children run, and gates ask. What
+    /// the script names is simulated all the same.
+    ///
+    /// ```
+    /// use orchestra_engine::{Engine, Script};
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let text = r#"digraph { start -> plan -> test -> exit; plan [prompt="Plan it."]
+    ///     test [shape=parallelogram, tool_command="echo 12 passed"] }"#;
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let script = Script::new().models_only();
+    /// let result = Engine::builder().simulate(script).build()?.start_loaded(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.context.text("last_response"), "[Simulated] Response for stage: plan");
+    /// assert_eq!(result.context.text("tool.output"), "12 passed\n");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn models_only(mut self) -> Script {
+        self.scope = Scope::Models;
         self
     }
 
@@ -216,14 +259,35 @@ impl Script {
         self.nodes.remove(node);
     }
 
-    /// Whether handlers are run.
-    pub(crate) fn runs_handlers(&self) -> bool {
-        self.runs_handlers
+    /// Returns whether nothing but what the script says can happen in the run.
+    pub(crate) fn executes_nothing(&self) -> bool {
+        self.scope == Scope::Everything
     }
 
-    /// Whether a node is simulated although it has a handler.
-    fn simulates(&self, node: &str) -> bool {
-        !self.runs_handlers || self.nodes.contains_key(node)
+    /// Returns whether all stages are run that ask no model.
+    ///
+    /// ```
+    /// use orchestra_engine::Script;
+    /// assert!(Script::new().models_only().simulates_models_only());
+    /// ```
+    pub fn simulates_models_only(&self) -> bool {
+        self.scope == Scope::Models
+    }
+
+    /// Returns a script that simulates the same kinds of stages and names none.
+    pub(crate) fn without_nodes(mut self) -> Script {
+        self.nodes.clear();
+        self
+    }
+
+    /// Returns whether a stage is simulated although there is a handler for it.
+    fn simulates(&self, stage: Stage<'_>) -> bool {
+        let is_named = || self.nodes.contains_key(stage.id());
+        match self.scope {
+            Scope::Everything => true,
+            Scope::AllButHandlers => is_named(),
+            Scope::Models => is_named() || asks_a_model(stage),
+        }
     }
 
     /// What a node does this time; the turns of one that is not named are not counted.
@@ -269,17 +333,22 @@ pub fn answer_of(question: &Question, outcome: &Outcome) -> Option<Answer> {
     Some(answer.by(AnsweredBy::Prepared))
 }
 
+/// Returns whether a stage asks a model, whoever would do so.
+fn asks_a_model(stage: Stage<'_>) -> bool {
+    stage.kind() == kind::CODERGEN || stage.kind() == kind::FAN_IN && fan_in::asks_a_model(stage)
+}
+
 /// Stands for a handler in a simulated run.
 pub(crate) struct Simulated {
     pub(crate) script: Arc<Script>,
-    /// The handler of the program for which it stands, where it has one.
+    /// The handler that runs the stages which the script does not simulate.
     pub(crate) own: Option<Arc<dyn Handler>>,
 }
 
 impl Handler for Simulated {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         match &self.own {
-            Some(own) if !self.script.simulates(stage.node().id()) => own.run(stage),
+            Some(own) if !self.script.simulates(stage.node()) => own.run(stage),
             _ => Box::pin(async move {
                 let settings = stage.run().settings.clone();
                 match self.child_handler(&settings, &stage) {
@@ -290,6 +359,13 @@ impl Handler for Simulated {
                     }
                 }
             }),
+        }
+    }
+
+    fn may_write(&self, stage: Stage<'_>) -> bool {
+        match &self.own {
+            Some(own) if !self.script.simulates(stage) => own.may_write(stage),
+            _ => false,
         }
     }
 }
@@ -310,7 +386,7 @@ impl Simulated {
         settings.runner_of_children(node.kind())
     }
 
-    async fn outcome(&self, stage: &StageContext) -> Result<Outcome, StoreError> {
+    async fn outcome(&self, stage: &StageContext) -> Result<Finished, StoreError> {
         let node = stage.node();
         let turn = self
             .script
@@ -322,14 +398,34 @@ impl Simulated {
         if !turn.takes.is_zero() {
             stage.run().settings.clock.sleep(turn.takes).await;
         }
+        let scripted = scripted.map(|outcome| by_script(node.kind(), outcome));
         if node.kind() == kind::CODERGEN {
             let response = SimulationBackend::response(node.id());
             keep(stage, StageFile::Response, &response)?;
             return Ok(scripted.unwrap_or_else(|| responded(node.id(), &response)));
         }
         if node.kind() == kind::FAN_IN {
-            return Ok(scripted.unwrap_or_else(|| fan_in(stage.context())));
+            return Ok(scripted.unwrap_or_else(|| Finished::by_engine(choose(stage.context()))));
         }
-        Ok(scripted.unwrap_or_else(|| Outcome::success().notes(format!("[Simulated] {}", node.id()))))
+        let simulated = || {
+            Outcome::success()
+                .notes(format!("[Simulated] {}", node.id()))
+                .into()
+        };
+        Ok(scripted.unwrap_or_else(simulated))
     }
+}
+
+/// Takes the outcome of a script, which also gives what the handler of the kind would have recorded.
+fn by_script(kind: &str, outcome: Outcome) -> Finished {
+    let mut finished = Finished::from(outcome);
+    let updates = std::mem::take(&mut finished.outcome.context_updates);
+    let recorded = |key: &str| is_recorded_by(kind, key);
+    for (key, value) in updates {
+        match recorded(&key) {
+            true => finished.recorded.insert(key, value),
+            false => finished.outcome.context_updates.insert(key, value),
+        };
+    }
+    finished
 }

@@ -80,7 +80,7 @@ fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     }
     if let Some(category) = fields.remove("failure_category") {
         outcome.failure_category = serde_json::from_value::<FailureCategory>(category)
-            .map_err(|_| wrong("`failure_category` is not `retryable`, `terminal` or `pipeline`"))?;
+            .map_err(|_| wrong("`failure_category` is not `retryable` or `terminal`"))?;
     }
     outcome.failure_code = text(&mut fields, &["failure_code"]).map_err(|what| wrong(&what))?;
     match fields.remove("retry_after_ms") {
@@ -119,15 +119,14 @@ pub(crate) fn merge(known: Outcome, mut written: Outcome) -> Outcome {
     if !written.status.is_success() {
         written.failure_reason = written.failure_reason.or(known.failure_reason);
         written.failure_code = written.failure_code.or(known.failure_code);
+        written.output_digest = known.output_digest;
     }
     written
 }
 
-/// The success that `auto_status` fills in; the context keeps what the engine knows.
-pub(crate) fn automatic(known: Outcome) -> Outcome {
-    let mut outcome = Outcome::success().notes(AUTO_NOTE);
-    outcome.context_updates = known.context_updates;
-    outcome
+/// The success that `auto_status` fills in.
+pub(crate) fn automatic() -> Outcome {
+    Outcome::success().notes(AUTO_NOTE)
 }
 
 #[cfg(test)]

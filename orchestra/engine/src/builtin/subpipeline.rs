@@ -1,7 +1,7 @@
 //! Sub-pipelines: another pipeline as one stage (Attractor 9.4).
 
 use orchestra_core::{Context, Outcome};
-use orchestra_graph::{Stage, format_duration, key_pairs};
+use orchestra_graph::{KeyOwner, Stage, format_duration, key_pairs};
 use serde_json::Value;
 
 use super::child::{self, Child, ChildRun, cut_short};
@@ -10,19 +10,20 @@ use crate::handler::{Handler, HandlerFuture};
 use crate::result::RunResult;
 use crate::run::Watched;
 use crate::stage::StageContext;
+use crate::stage_end::StageEnd;
 
 pub(crate) struct Subpipeline;
 
 impl Handler for Subpipeline {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
-        Box::pin(async move { run(&stage).await.unwrap_or_else(|outcome| outcome) })
+        Box::pin(async move { run(&stage).await.unwrap_or_else(|end| end) })
     }
 }
 
-async fn run(stage: &StageContext) -> Result<Outcome, Outcome> {
+async fn run(stage: &StageContext) -> Result<StageEnd, StageEnd> {
     let (run, node) = (stage.run(), stage.node());
-    let inputs = pairs(node, "subpipeline.inputs").map_err(Outcome::fail_terminal)?;
-    let outputs = pairs(node, "subpipeline.outputs").map_err(Outcome::fail_terminal)?;
+    let inputs = pairs(node, "subpipeline.inputs")?;
+    let outputs = pairs(node, "subpipeline.outputs")?;
     let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
     let (pipeline, registry) = of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to run"))?;
     let name = pipeline.title().to_owned();
@@ -38,23 +39,23 @@ async fn run(stage: &StageContext) -> Result<Outcome, Outcome> {
     stage.log(format!("runs pipeline `{name}` as run {}", child.run.id));
     let ended = tokio::select! {
         biased;
-        cut = &mut cut => return Ok(cut.outcome(&mut child).await),
+        cut = &mut cut => return Ok(cut.outcome(&mut child).await.into()),
         ended = child.ended() => ended,
     };
     Ok(match (ended, &name) {
-        (Ok(result), name) if result.is_success() => succeeded(name, &result, &outputs),
+        (Ok(result), name) if result.is_success() => succeeded(name, &result, &outputs).into(),
         (ended, name) => failed(name, &ended, &outputs),
     })
 }
 
 /// The pairs of an attribute: new key, old key.
-fn pairs<'s>(node: Stage<'s>, name: &str) -> Result<Vec<(&'s str, &'s str)>, String> {
+fn pairs<'s>(node: Stage<'s>, name: &str) -> Result<Vec<(&'s str, &'s str)>, Outcome> {
     let text = node.text(name).unwrap_or_default();
     key_pairs(text).ok_or_else(|| {
-        format!(
+        Outcome::fail_terminal(format!(
             "`{name}` is no list of keys or pairs of keys such as `a,b=c`: `{}`",
             text.escape_debug()
-        )
+        ))
     })
 }
 
@@ -68,12 +69,15 @@ fn value<'c>(context: &'c Context, key: &str) -> Option<&'c Value> {
 fn given(stage: &StageContext, inputs: &[(&str, &str)]) -> Context {
     let mut context = Context::new();
     let mut missing = Vec::new();
+    let mut reserved = Vec::new();
     for (new, old) in inputs {
         match value(stage.context(), old) {
+            Some(_) if KeyOwner::of(new).is_some() => reserved.push((*new).to_owned()),
             Some(value) => context.set(*new, value.clone()),
             None => missing.push(*old),
         }
     }
+    stage.run().warn_of_reserved(stage.id(), &reserved);
     if !missing.is_empty() {
         stage.log(format!("missing inputs: {}", quoted(&missing)));
     }
@@ -106,14 +110,14 @@ fn succeeded(name: &str, result: &RunResult, outputs: &[(&str, &str)]) -> Outcom
     outcome.notes(notes)
 }
 
-fn failed(name: &str, ended: &child::Ended, outputs: &[(&str, &str)]) -> Outcome {
+fn failed(name: &str, ended: &child::Ended, outputs: &[(&str, &str)]) -> StageEnd {
+    if let Some(suspension) = child::suspension(ended) {
+        return suspension.into();
+    }
     let reason = child::failure(ended).unwrap_or_default();
-    let outcome = match child::waits_for_human(ended) {
-        Some(waits) => return waits,
-        None => Outcome::fail(format!("pipeline `{name}` failed: {reason}")).with_code("child_failed"),
-    };
+    let outcome = Outcome::fail(format!("pipeline `{name}` failed: {reason}")).with_code("child_failed");
     match ended {
-        Ok(result) => taken(outcome, result, outputs).0,
-        Err(_) => outcome,
+        Ok(result) => taken(outcome, result, outputs).0.into(),
+        Err(_) => outcome.into(),
     }
 }

@@ -1,15 +1,19 @@
 //! Tool stages: a shell command (Attractor 4.10).
 
+use std::fmt::Write as _;
+
 use orchestra_core::Outcome;
 use orchestra_graph::format_duration;
-use orchestra_graph::table::Constant;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::codergen::stored;
+use super::environment::Environment;
 use super::status;
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
 use crate::stage::StageContext;
+use crate::stage_end::Finished;
 use crate::store::{StageFile, StoreError};
 
 /// How many bytes of a tool's output the context keeps; the files keep more.
@@ -20,15 +24,6 @@ const SHOWN: usize = 200;
 /// What tells of a command as of a tool.
 const SHELL: &str = "shell";
 
-/// Variables that name another repository, or parts of one, to programs that look for the one around them.
-const OF_REPOSITORIES: &[&str] = &[
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-];
-
 pub(crate) struct Tool;
 
 impl Handler for Tool {
@@ -37,10 +32,10 @@ impl Handler for Tool {
     }
 }
 
-async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
+async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     let node = stage.node();
     let Some(text) = node.text("tool_command").filter(|text| !text.trim().is_empty()) else {
-        return Ok(Outcome::fail_terminal("no `tool_command` is given"));
+        return Ok(Outcome::fail_terminal("no `tool_command` is given").into());
     };
     let files = stage.run().files()?;
     let folder = stage.stage_dir()?;
@@ -53,7 +48,12 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
     files.write(place.as_ref(), StageFile::Prompt, prompt.as_bytes())?;
     let timeout = node.duration("timeout");
     let settings = &stage.run().settings;
-    let mut command = ShellCommand::new(text)
+    let environment = match Environment::of(stage) {
+        Ok(environment) => environment,
+        Err(refusal) => return Ok(Outcome::fail_terminal(refusal).into()),
+    };
+    let command = environment.give(ShellCommand::new(text));
+    let mut command = command
         .variable("ORCHESTRA_RUN_DIR", files.folder())
         .variable("ORCHESTRA_STAGE_DIR", &folder)
         .variable("ORCHESTRA_NODE_ID", node.id())
@@ -64,17 +64,6 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
         .redact(settings.redactor.clone())
         .timeout(timeout)
         .cancel(stage.cancellation());
-    for name in settings
-        .inherit_env
-        .iter()
-        .map(String::as_str)
-        .chain(allowed(stage))
-    {
-        // They would lead git out of the files that the stage was given.
-        if stage.workplace().is_none() || !OF_REPOSITORIES.contains(&name) {
-            command = command.inherit(name);
-        }
-    }
     if let Some(folder) = stage.working_dir() {
         command = command.directory(folder);
     }
@@ -85,44 +74,29 @@ async fn run(stage: &StageContext) -> Result<Outcome, StoreError> {
         Ok(output) => output,
         Err(error) => {
             stage.record_tool_call(SHELL, took, Some(&chain(&error)));
-            return not_run(error);
+            return not_run(error).map(Finished::from);
         }
     };
     let known = known(stage, text, &output);
-    stage.record_tool_call(SHELL, took, known.failure_reason.as_deref());
+    stage.record_tool_call(SHELL, took, known.outcome.failure_reason.as_deref());
     if let Some(fault) = output.file_fault {
         return Err(StoreError::io("write the tool's output in", &folder, fault));
     }
     if matches!(output.exit, Exit::TimedOut | Exit::Cancelled) {
         return Ok(known);
     }
-    Ok(match status::read(&*files, place.as_ref(), node) {
+    let written = status::read(&*files, place.as_ref(), node);
+    let exited = matches!(output.exit, Exit::Code(_));
+    Ok(known.replace(|known| match written {
         Ok(Some(written)) => status::merge(known, written),
-        Ok(None) if node.flag("auto_status") && matches!(output.exit, Exit::Code(_)) => {
-            status::automatic(known)
-        }
+        Ok(None) if node.flag("auto_status") && exited => status::automatic(),
         Ok(None) => known,
-        Err(problem) => {
-            let mut outcome = Outcome::fail(problem);
-            outcome.context_updates = known.context_updates;
-            outcome
-        }
-    })
-}
-
-/// The variables that the node and the graph let the command see.
-fn allowed(stage: &StageContext) -> impl Iterator<Item = &str> {
-    let graph = match stage.pipeline().attribute("tool_env") {
-        Some(Constant::String(names)) => names,
-        _ => "",
-    };
-    let node = stage.node().text("tool_env").unwrap_or_default();
-    let names = graph.split(',').chain(node.split(','));
-    names.map(str::trim).filter(|name| !name.is_empty())
+        Err(problem) => Outcome::fail(problem),
+    }))
 }
 
 /// What the engine knows of a command that ran, whatever the stage says itself.
-fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Outcome {
+fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
     let last = output.last_line().unwrap_or_default();
     let told = last_line(&output.stderr).unwrap_or(last);
     let failed = |what: String| match told {
@@ -144,10 +118,30 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Outcome {
         }
         Exit::Cancelled => (Outcome::fail("cancelled"), None),
     };
-    outcome
-        .set("tool.output", output.stdout.as_str())
-        .set("tool.exit_code", code.map_or(Value::Null, Value::from))
-        .set("tool.last_line", last)
+    let mut outcome = outcome;
+    if outcome.failure_reason.is_some() {
+        let captured = [output.stdout.as_str(), output.stderr.as_str()].map(str::as_bytes);
+        outcome.output_digest = Some(digest(code, captured));
+    }
+    Finished::from(outcome)
+        .record("tool.output", output.stdout.as_str())
+        .record("tool.exit_code", code.map_or(Value::Null, Value::from))
+        .record("tool.last_line", last)
+}
+
+/// A digest of an exit code and of what was captured of both streams (rule R10).
+fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(code.unwrap_or_default().to_le_bytes());
+    for stream in streams {
+        hash.update((stream.len() as u64).to_le_bytes());
+        hash.update(stream);
+    }
+    let bytes = hash.finalize();
+    bytes.iter().take(16).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The last line that is more than white space.

@@ -11,7 +11,8 @@ use super::NodeName;
 use super::fields::{millis, pairs, rule_word};
 
 /// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog`,
-/// `StageCancelled`, `ToolCallCompleted`, `GoalGateUnsatisfied`, `PipelineRestarted`, `PipelineResumed`, `PipelinePaused`
+/// `StageWarning`, `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
+/// `PipelineResumed`, `PipelinePaused`
 /// and `PipelineCancelled` are added.
 ///
 /// ```
@@ -45,6 +46,9 @@ pub enum EventKind {
         /// The run whose checkpoint it is, where that is another one (rule D4).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replayed_from: Option<String>,
+        /// The node at which the run is retried, where it had failed (rule D9).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<NodeName>,
     },
     /// The run succeeded.
     PipelineCompleted {
@@ -319,12 +323,42 @@ pub enum EventKind {
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
+    /// A stage read an instruction of the manager loop that supervises the run (rule F7).
+    SteeringRead {
+        /// The stage that read it.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The cycle of the manager loop that gave it.
+        cycle: u32,
+        /// Its text.
+        instruction: String,
+        /// The file that holds it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+    },
     /// A stage says something.
     StageLog {
         /// The stage.
         node: NodeName,
         /// What it says.
         message: String,
+    },
+    /// The engine left out a part of what a stage returned.
+    StageWarning {
+        /// The stage.
+        node: NodeName,
+        /// The branch of a parallel block; `None` on the main line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// What was wrong, as one word: `reserved_key` (rule K1).
+        code: String,
+        /// What was wrong, in words.
+        message: String,
+        /// The context keys that were left out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keys: Vec<String>,
     },
     /// The way on was chosen, or there is none.
     EdgeSelected {
@@ -475,7 +509,9 @@ names! {
     GoalGateUnsatisfied
     PipelineRestarted
     ToolCallCompleted
+    SteeringRead
     StageLog
+    StageWarning
     EdgeSelected
     SnapshotSaved
     CheckpointSaved

@@ -98,6 +98,7 @@ impl Any {
                 node,
                 outcome: self.text(),
                 reason,
+                condition: self.maybe(Any::text),
                 limit: self.maybe(Any::short),
             },
             2 => RunFailure::FailureBreaker {
@@ -145,6 +146,7 @@ impl Any {
                 epoch: index,
                 repaired: self.names(),
                 replayed_from: branch,
+                retry: self.maybe(Any::node),
             },
             "PipelineCompleted" => EventKind::PipelineCompleted {
                 duration,
@@ -197,11 +199,7 @@ impl Any {
                 visit,
                 attempt,
                 error: self.text(),
-                category: self.one_of(&[
-                    FailureCategory::Retryable,
-                    FailureCategory::Terminal,
-                    FailureCategory::Pipeline,
-                ]),
+                category: self.one_of(&[FailureCategory::Retryable, FailureCategory::Terminal]),
                 will_retry: self.yes(),
                 usage: self.usage(),
                 duration,
@@ -284,9 +282,23 @@ impl Any {
                 error: self.maybe(Any::text),
                 duration,
             },
+            "SteeringRead" => EventKind::SteeringRead {
+                node,
+                branch,
+                cycle: visit,
+                instruction: self.text(),
+                file: self.maybe(Any::text),
+            },
             "StageLog" => EventKind::StageLog {
                 node,
                 message: self.text(),
+            },
+            "StageWarning" => EventKind::StageWarning {
+                node,
+                branch,
+                code: self.text(),
+                message: self.text(),
+                keys: vec![self.text()],
             },
             "EdgeSelected" => EventKind::EdgeSelected {
                 branch,

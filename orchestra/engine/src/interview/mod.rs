@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use orchestra_core::{Answer, FailureCategory, Outcome, Question, Reply};
 
-use crate::builtin::child::WAITS_FOR_HUMAN;
+use crate::stage_end::{StageEnd, Suspension, SuspensionCause};
 
 pub use auto::AutoApprove;
 pub use callback::CallbackInterviewer;
@@ -65,29 +65,6 @@ impl InterviewError {
         }
     }
 
-    /// The outcome of a stage whose question this is: it fails, or, where nobody can be asked, the run waits there for
-    /// somebody and makes the attempt again when it goes on.
-    ///
-    /// ```
-    /// use orchestra_engine::InterviewError;
-    /// let outcome = InterviewError::unavailable("no terminal").outcome();
-    /// assert_eq!(outcome.failure_code.as_deref(), Some("waits_for_human"));
-    /// ```
-    pub fn outcome(&self) -> Outcome {
-        match self {
-            InterviewError::Unavailable { reason } => {
-                let mut outcome = Outcome::fail(reason);
-                outcome.failure_category = FailureCategory::Pipeline;
-                outcome.with_code(WAITS_FOR_HUMAN)
-            }
-            InterviewError::Failed { reason, category, .. } => {
-                let mut outcome = Outcome::fail(reason);
-                outcome.failure_category = *category;
-                outcome
-            }
-        }
-    }
-
     /// An error that may pass, such as a network fault.
     pub fn retryable(reason: impl Into<String>) -> InterviewError {
         InterviewError::Failed {
@@ -115,9 +92,75 @@ impl InterviewError {
         self
     }
 
+    /// Returns whether asking again may help.
+    pub(crate) fn category(&self) -> FailureCategory {
+        match self {
+            InterviewError::Failed { category, .. } => *category,
+            InterviewError::Unavailable { .. } => FailureCategory::Retryable,
+        }
+    }
+
+    /// Returns the outcome of a stage that has no answer for this reason.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let mut outcome = Outcome::fail(self.to_string());
+        outcome.failure_category = self.category();
+        outcome
+    }
+
     /// Whether nobody can be asked.
     pub const fn is_unavailable(&self) -> bool {
         matches!(self, InterviewError::Unavailable { .. })
+    }
+}
+
+/// Why a stage has no answer to its question ([`StageContext::ask`](crate::StageContext::ask)).
+///
+/// ```
+/// use orchestra_engine::{AskError, InterviewError, StageEnd};
+/// let error = AskError::from(InterviewError::terminal("the chat is closed"));
+/// assert_eq!(error.to_string(), "the chat is closed");
+/// let end = StageEnd::from(error);
+/// assert_eq!(end.outcome().and_then(|outcome| outcome.failure_reason.as_deref()), Some("the chat is closed"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// Nobody can be asked: the run is suspended, and the attempt made again when it is resumed.
+    #[error("{0}")]
+    Suspended(#[source] Suspension),
+    /// The question could not be put, or the answer not be had; the stage fails.
+    #[error("{0}")]
+    Failed(#[source] InterviewError),
+}
+
+impl AskError {
+    /// Suspends the run until somebody can answer.
+    pub(crate) fn waits(reason: impl Into<String>) -> AskError {
+        AskError::Suspended(Suspension::new(SuspensionCause::WaitsForHuman, reason))
+    }
+
+    /// Takes the error of an interviewer that the engine asked.
+    pub(crate) fn of_interviewer(error: InterviewError) -> AskError {
+        match error {
+            InterviewError::Unavailable { reason } => AskError::waits(reason),
+            failed => AskError::Failed(failed),
+        }
+    }
+}
+
+/// The error of an interviewer that a handler asked itself: it suspends nothing.
+impl From<InterviewError> for AskError {
+    fn from(error: InterviewError) -> AskError {
+        AskError::Failed(error)
+    }
+}
+
+impl From<AskError> for StageEnd {
+    fn from(error: AskError) -> StageEnd {
+        match error {
+            AskError::Suspended(suspension) => suspension.into(),
+            AskError::Failed(error) => error.outcome().into(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::line::Position;
 use super::{StoreError, sealed};
 use crate::clock::Timestamp;
-use crate::result::Path as Nodes;
+use crate::result::{Path as Nodes, RunStatus};
 
 /// The form in which checkpoints are written.
 const SCHEMA: &str = "orchestra.checkpoint/1";
@@ -59,6 +59,9 @@ pub struct Checkpoint {
     /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<RunFailure>,
+    /// The node at which the run failed (rule D9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<String>,
     /// The node that ended last; empty before the first.
     pub current_node: String,
     /// The nodes that ended, in order.
@@ -139,6 +142,10 @@ impl Checkpoint {
             run: run.to_owned(),
             timestamp,
             status: status.to_owned(),
+            failed_at: failure
+                .filter(|failure| RunStatus::of(Some(*failure)) == RunStatus::Fail)
+                .and_then(RunFailure::node)
+                .map(str::to_owned),
             failure: failure.cloned(),
             current_node: main.path.last().map_or_else(String::new, |node| id(node.at())),
             completed_nodes: Nodes::new(pipeline.clone(), main.path.clone()),

@@ -15,10 +15,12 @@ const TAIL: u64 = 4 << 10;
 /// The events behind which none follows.
 const ENDS: [&str; 3] = ["PipelineCompleted", "PipelineFailed", "PipelineCancelled"];
 /// The others that do not follow from what the journal holds.
-const UNCAUSED: [&str; 4] = [
+const UNCAUSED: [&str; 6] = [
     "PipelinePaused",
     "PipelineResumed",
     "StageLog",
+    "SteeringRead",
+    "StageWarning",
     "ToolCallCompleted",
 ];
 

@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
     Engine, EventKind, FieldSpec, FieldType, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome,
-    Registry, RunEvent, RunHandle, RunResult, StageContext, Words,
+    Registry, RunEvent, RunHandle, RunResult, StageContext, StageEnd, Words,
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 use serde_json::Value;
@@ -35,7 +34,7 @@ pub(crate) fn acts(edges: &str) -> Pipeline {
     ))
 }
 
-type Act = Arc<dyn Fn(StageContext) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
+type Act = Arc<dyn Fn(StageContext) -> HandlerFuture<'static> + Send + Sync>;
 
 /// Handlers of kind `act`: each node does what the test says, else succeeds.
 #[derive(Clone, Default)]
@@ -48,9 +47,24 @@ impl Acts {
         Acts::default()
     }
 
-    pub(crate) fn on<F>(mut self, node: &str, act: impl Fn(StageContext) -> F + Send + Sync + 'static) -> Acts
+    pub(crate) fn on<F>(self, node: &str, act: impl Fn(StageContext) -> F + Send + Sync + 'static) -> Acts
     where
         F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.ends(node, move |stage| {
+            let outcome = act(stage);
+            async move { outcome.await.into() }
+        })
+    }
+
+    /// As [`on`](Acts::on), for what may hand on a suspension.
+    pub(crate) fn ends<F>(
+        mut self,
+        node: &str,
+        act: impl Fn(StageContext) -> F + Send + Sync + 'static,
+    ) -> Acts
+    where
+        F: Future<Output = StageEnd> + Send + 'static,
     {
         self.acts
             .insert(node.to_owned(), Arc::new(move |stage| Box::pin(act(stage))));
@@ -75,7 +89,7 @@ impl Handler for Acts {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         match self.acts.get(stage.node().id()) {
             Some(act) => act(stage),
-            None => Box::pin(async { Outcome::success() }),
+            None => Box::pin(async { Outcome::success().into() }),
         }
     }
 }

@@ -4,13 +4,12 @@ use crate::attribute::Known;
 use crate::diagnostic::Diagnostic;
 use crate::syntax::lexer::is_key;
 use crate::text::Span;
-use crate::value::Value;
 
 pub(crate) const CODE: &str = "attribute_type";
 
-pub(crate) fn fault(known: Known, value: &Value, span: Span) -> Diagnostic {
+pub(crate) fn fault(known: Known, written: &str, span: Span) -> Diagnostic {
     let spec = known.spec();
-    let shown: String = value.to_string().chars().take(60).collect();
+    let shown: String = written.chars().take(60).collect();
     let mut fault = Diagnostic::error(
         CODE,
         format!("`{}` must be {}, but `{shown}` is not", spec.name, short(known)),

@@ -77,7 +77,13 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             kind::EXIT => "exit",
             _ => continue,
         };
-        for attribute in written(node, OF_STAGES) {
+        // A condition on the exit is asked before the run ends.
+        let gates_end = |attribute: &Attribute| {
+            what == "exit"
+                && attribute.key == Key::Known(Known::GoalGate)
+                && attribute.value.as_str().is_some()
+        };
+        for attribute in written(node, OF_STAGES).filter(|attribute| !gates_end(attribute)) {
             faults.push(of_stages(attribute, node, what));
         }
     }
@@ -93,14 +99,20 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             }
         }
     }
-    for (at, node) in input.nodes_with(&[Known::Repo]) {
-        let asks = node.attributes.filled(Known::Prompt).is_some();
+    for (at, node) in input.nodes_with(&[Known::Repo, Known::HookPre, Known::HookPost]) {
         let kind = input.kind(at);
-        let works = [kind::CODERGEN, kind::TOOL].contains(&kind) || kind == kind::FAN_IN && asks;
-        if works || !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
+        if !kind::BUILT_IN.contains(&kind) || is_misspelt(node) {
             continue;
         }
-        faults.extend(written(node, &[Known::Repo]).map(|attribute| of_files(attribute, node)));
+        let with_prompt = node.attributes.filled(Known::Prompt).is_some();
+        let asks_model = kind == kind::CODERGEN || kind == kind::FAN_IN && with_prompt;
+        if !asks_model && kind != kind::TOOL {
+            faults.extend(written(node, &[Known::Repo]).map(|attribute| of_files(attribute, node)));
+        }
+        if !asks_model {
+            let hooks = written(node, &[Known::HookPre, Known::HookPost]);
+            faults.extend(hooks.map(|attribute| of_models(attribute, node)));
+        }
     }
     freeform(input, faults);
 }
@@ -154,6 +166,19 @@ fn of_files(attribute: &Attribute, node: &Node) -> Diagnostic {
     .note("only a stage of a model, a tool or the program's own works in a repository")
     .help(format!(
         "write it on the stage that it is meant for, or remove `{name}`"
+    ))
+    .node(&*node.id)
+}
+
+fn of_models(attribute: &Attribute, node: &Node) -> Diagnostic {
+    let name = attribute.key.name();
+    fault(
+        format!("`{name}` has no effect on `{}`, which asks no model", node.id),
+        attribute,
+    )
+    .note("hooks run around the tool calls of a model, and not around the command of a tool stage")
+    .help(format!(
+        "write it on the stage whose model calls tools, or remove `{name}`"
     ))
     .node(&*node.id)
 }

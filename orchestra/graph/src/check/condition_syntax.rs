@@ -5,7 +5,7 @@ use crate::attribute::{Key, Known};
 use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::condition::{ConditionFault, parse_condition};
+use crate::condition::{ConditionFault, Expression, STAGES, VISITS, parse_condition, stage_outcome};
 use crate::diagnostic::{Diagnostic, Severity};
 
 pub(crate) static CHECK: Check = Check {
@@ -19,6 +19,9 @@ pub(crate) static CHECK: Check = Check {
 
 /// The conditions that a manager loop asks in each cycle (Attractor 4.11).
 const OF_MANAGERS: &[Known] = &[Known::StopCondition, Known::GuardIntervene, Known::GuardEscalate];
+
+/// The key that a goal gate cannot ask for: the label that a stage preferred is not kept until the run ends.
+const LABEL: &str = "preferred_label";
 
 fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     let mut once = Once::default();
@@ -34,17 +37,117 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
             faults.push(found.edge(input.id(edge.from), input.id(edge.to)));
         }
     }
+    let mut once = Once::default();
+    for (at, edge) in input.edges_with(&[Known::Condition]) {
+        if let EdgeCondition::Parsed(expression) = input.analysis.condition(at)
+            && let Some(attribute) = edge.attributes.get(Known::Condition)
+            && expression.keys().iter().any(|key| is_of_stages(key))
+            && once.first(attribute)
+        {
+            for fault in of_stages(input, attribute, expression) {
+                faults.push(fault.edge(input.id(edge.from), input.id(edge.to)));
+            }
+        }
+    }
     for (_, node) in input.nodes_with(OF_MANAGERS) {
         for known in OF_MANAGERS {
             if let Some(attribute) = node.attributes.get(*known)
                 && let Some(text) = node.attributes.filled(*known)
-                && let Err(fault) = parse_condition(text)
                 && once.first(attribute)
             {
-                faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+                match parse_condition(text) {
+                    Err(fault) => faults.push(diagnostic(input, attribute, &fault).node(&*node.id)),
+                    Ok(expression) => {
+                        let keys = expression.keys().into_iter().filter(|key| is_of_stages(key));
+                        let faulty = keys.map(|key| in_manager(input, attribute, key).node(&*node.id));
+                        faults.extend(faulty);
+                    }
+                }
             }
         }
     }
+    for (at, node) in input.nodes_with(&[Known::GoalGate]) {
+        let Some((attribute, text)) = node
+            .attributes
+            .get(Known::GoalGate)
+            .zip(node.attributes.text(Known::GoalGate))
+        else {
+            continue;
+        };
+        let fault = match parse_condition(text) {
+            Ok(condition) if !input.is_exit(at) && condition.keys().contains(&LABEL) => label_of_gate(text),
+            Ok(_) => continue,
+            Err(fault) => fault,
+        };
+        if once.first(attribute) {
+            faults.push(diagnostic(input, attribute, &fault).node(&*node.id));
+        }
+    }
+}
+
+fn label_of_gate(text: &str) -> ConditionFault {
+    let start = text.find(LABEL).unwrap_or_default();
+    ConditionFault {
+        message: format!("a goal gate cannot read `{LABEL}`"),
+        range: start..start + LABEL.len(),
+        help: "gates are checked when the run is about to end, and only outcomes are kept until then; read \
+               `outcome`, or a key of the context"
+            .to_owned(),
+        replacement: None,
+    }
+}
+
+/// Whether a key reads the record of a stage (rules F1, R13).
+fn is_of_stages(key: &str) -> bool {
+    key.starts_with(VISITS) || key.starts_with(STAGES)
+}
+
+/// What is wrong with the keys that read the records of stages: a node that is not there, or a record that is none.
+fn of_stages(input: &Input<'_>, attribute: &Attribute, expression: &Expression) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    for key in expression.keys().into_iter().filter(|key| is_of_stages(key)) {
+        let node = key.strip_prefix(VISITS).or_else(|| stage_outcome(key));
+        let Some(id) = node else {
+            let node = key.split('.').nth(1).unwrap_or_default();
+            let wanted = format!("{STAGES}{node}.outcome");
+            let fault = key_fault(input, attribute, key, format!("conditions cannot read `{key}`"));
+            faults.push(
+                fault
+                    .note("of another stage a condition reads `stages.ID.outcome` and `visits.ID`")
+                    .help(format!("did you mean `{wanted}`?")),
+            );
+            continue;
+        };
+        if input.graph().find(id).is_some() {
+            continue;
+        }
+        let fault = key_fault(input, attribute, key, format!("the pipeline has no node `{id}`"));
+        faults.push(match input.near(id) {
+            Some(near) => fault.help(format!("did you mean `{}`?", key.replacen(id, input.id(near), 1))),
+            None => fault.help("name a node of this pipeline, as in `visits.work >= 3`"),
+        });
+    }
+    faults
+}
+
+/// A key of a manager's condition that reads the record of a stage.
+fn in_manager(input: &Input<'_>, attribute: &Attribute, key: &str) -> Diagnostic {
+    key_fault(
+        input,
+        attribute,
+        key,
+        format!("a manager's condition cannot read `{key}`"),
+    )
+    .note("it is evaluated over what the manager knows of its child")
+    .help("read `stack.child.*` or `context.*` instead")
+}
+
+fn key_fault(input: &Input<'_>, attribute: &Attribute, key: &str, message: String) -> Diagnostic {
+    let text = attribute.value.as_str().unwrap_or_default();
+    let span = text.find(key).map_or(attribute.value_span, |at| {
+        input.analysis.inside(attribute.value_span, at..at + key.len())
+    });
+    Diagnostic::error(CHECK.code, message, span).label("here in the condition")
 }
 
 fn diagnostic(input: &Input<'_>, attribute: &Attribute, fault: &ConditionFault) -> Diagnostic {

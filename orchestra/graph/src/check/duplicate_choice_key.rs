@@ -1,19 +1,20 @@
-//! `duplicate_choice_key`: two choices of a human gate answer to one key (Attractor 4.6, rule H1).
+//! `duplicate_choice_key`: two choices of a human gate cannot be told apart (Attractor 4.6, rule H1).
 
 use std::collections::HashMap;
 
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::choice::{Choice, graph_choices};
+use crate::choice::{Choice, graph_choice_edges};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
-use crate::label::label_text;
+use crate::label::{accelerator_key, label_text};
+use crate::model::EdgeIndex;
 
 pub(crate) static CHECK: Check = Check {
     code: "duplicate_choice_key",
     severity: Severity::Error,
-    summary: "two choices of a human gate answer to one key",
+    summary: "two choices of a human gate are written with one key, or one label",
     source: "Attractor 4.6, rule H1",
     whole: false,
     run,
@@ -27,52 +28,86 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         .nodes()
         .filter(|(at, _)| input.kind(*at) == kind::WAIT_HUMAN)
     {
-        let mut choices = graph_choices(input.analysis, at);
-        // Whatever is no key of another choice is a text for these.
-        choices.retain(|choice| !choice.freeform);
-        let mut keys: HashMap<String, &Choice> = HashMap::new();
-        let mut found = 0;
-        for choice in &choices {
-            let first = *keys.entry(choice.key.to_lowercase()).or_insert(choice);
-            if first.edge != choice.edge && found < MAX_FAULTS {
-                found += 1;
-                faults.push(fault(input, first, choice, &choices));
+        let edges = graph_choice_edges(input.analysis, at);
+        let choices: Vec<&Choice> = edges.iter().map(|(choice, _)| choice).collect();
+        same_key(input, &choices, faults);
+        same_label(input, &edges, faults);
+    }
+}
+
+/// Choices that are written with one key. A key that nobody wrote is derived so that it is free.
+fn same_key(input: &Input<'_>, choices: &[&Choice], faults: &mut Vec<Diagnostic>) {
+    let mut keys: HashMap<String, &Choice> = HashMap::new();
+    let mut found = 0;
+    // Whatever is no key of another choice is a text for one that takes text.
+    let written = choices.iter().copied().filter(|choice| !choice.freeform);
+    for choice in written.filter(|choice| accelerator_key(&choice.label).is_some()) {
+        let first = *keys.entry(choice.key.to_lowercase()).or_insert(choice);
+        if first.edge == choice.edge || found == MAX_FAULTS {
+            continue;
+        }
+        found += 1;
+        let text = label_text(&choice.label);
+        let help = match free_key(text, choices) {
+            Some(key) => format!("give one of them a key of its own, as in `[{key}] {text}`"),
+            None => "give one of them a key of its own, as in `[X] label`".to_owned(),
+        };
+        let fault = fault(
+            input,
+            first.edge,
+            choice.edge,
+            format!("are written with the key `{}`", choice.key),
+        );
+        faults.push(
+            fault
+                .note("a key is written as in `[K] label`, `K) label` or `K - label`")
+                .help(help),
+        );
+    }
+}
+
+/// Edges of one label that lead to different nodes, and no condition says which.
+fn same_label(input: &Input<'_>, choices: &[(Choice, Vec<EdgeIndex>)], faults: &mut Vec<Diagnostic>) {
+    let mut found = 0;
+    for (choice, edges) in choices {
+        let mut first: HashMap<usize, EdgeIndex> = HashMap::new();
+        for edge in edges.iter().copied() {
+            let earlier = *first.entry(input.analysis.condition_id(edge)).or_insert(edge);
+            if input.edge(earlier).to == input.edge(edge).to || found == MAX_FAULTS {
+                continue;
             }
+            found += 1;
+            let shown = crate::syntax::shorten(label_text(&choice.label));
+            faults.push(
+                fault(input, earlier, edge, format!("have the label `{shown}`"))
+                    .note("labels are compared without case, outer blanks and key")
+                    .help("give each choice a label of its own, or conditions that say which edge is meant"),
+            );
         }
     }
 }
 
-fn fault(input: &Input<'_>, first: &Choice, second: &Choice, choices: &[Choice]) -> Diagnostic {
-    let place = |choice: &Choice| {
-        let edge = input.edge(choice.edge);
+fn fault(input: &Input<'_>, first: EdgeIndex, second: EdgeIndex, what: String) -> Diagnostic {
+    let place = |edge: EdgeIndex| {
+        let edge = input.edge(edge);
         let label = edge.attributes.get(Known::Label);
         label.map_or(edge.to_span, |label| label.value_span)
     };
-    let gate = input.id(input.edge(second.edge).from);
-    let fault = Diagnostic::error(
+    let edge = input.edge(second);
+    let gate = input.id(edge.from);
+    Diagnostic::error(
         CHECK.code,
-        format!(
-            "two choices of the gate `{gate}` answer to the key `{}`",
-            second.key
-        ),
+        format!("two choices of the gate `{gate}` {what}"),
         place(second),
     )
     .label("this choice")
     .related(place(first), "and this one")
-    .note("the key is the one in `[K] label`, `K) label` or `K - label`, else the first letter")
     .node(gate)
-    .edge(gate, input.id(second.to));
-    let text = label_text(&second.label);
-    match free_key(text, choices) {
-        Some(key) => fault.help(format!(
-            "give one of them a key of its own, as in `[{key}] {text}`"
-        )),
-        None => fault.help("give one of them a key of its own, as in `[X] label`"),
-    }
+    .edge(gate, input.id(edge.to))
 }
 
 /// A letter of a label that no choice of the gate answers to.
-fn free_key(label: &str, choices: &[Choice]) -> Option<char> {
+fn free_key(label: &str, choices: &[&Choice]) -> Option<char> {
     const MAX: usize = 64;
     let taken: Vec<String> = choices
         .iter()

@@ -26,7 +26,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
     };
     let gates: Vec<NodeIndex> = input
         .nodes_with(&[Known::GoalGate])
-        .filter(|(at, node)| node.attributes.flag(Known::GoalGate) && input.reached[at.at()])
+        .filter(|(at, node)| node.attributes.is_goal_gate() && input.reached[at.at()])
         .map(|(at, _)| at)
         .collect();
     if gates.is_empty() || !input.reached[exit.at()] {

@@ -29,7 +29,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let Some(gate) = node.attributes.get(Known::GoalGate) else {
             continue;
         };
-        if named || !node.attributes.flag(Known::GoalGate) || !once.first(gate) {
+        if named || !node.attributes.is_goal_gate() || !once.first(gate) {
             continue;
         }
         faults.push(

@@ -18,10 +18,13 @@ pub(crate) mod duplicate_choice_key;
 pub(crate) mod duplicate_node_attribute;
 pub(crate) mod edge_target_exists;
 pub(crate) mod exit_no_outgoing;
+pub(crate) mod failure_routed_as_success;
 pub(crate) mod fan_in_without_parallel;
 pub(crate) mod fidelity_valid;
+pub(crate) mod foreign_context_key;
 pub(crate) mod goal_gate_bypass;
 pub(crate) mod goal_gate_has_retry;
+pub(crate) mod ignored_condition;
 pub(crate) mod implicit_node;
 mod input;
 pub(crate) mod join_policy_unsatisfiable;
@@ -38,6 +41,7 @@ pub(crate) mod prompt_on_llm_nodes;
 pub(crate) mod reachability;
 pub(crate) mod reserved_node_id;
 pub(crate) mod retry_target_exists;
+pub(crate) mod routing_dialect;
 pub(crate) mod shadowed_edge;
 mod space;
 pub(crate) mod start_no_incoming;
@@ -46,6 +50,7 @@ pub(crate) mod stylesheet_syntax;
 pub(crate) mod success_only_into_exit;
 pub(crate) mod terminal_node;
 pub(crate) mod thread_id_without_full_fidelity;
+pub(crate) mod tool_env_name;
 pub(crate) mod type_known;
 pub(crate) mod unknown_attribute;
 pub(crate) mod unknown_default_choice;
@@ -112,6 +117,9 @@ pub(crate) static CHECKS: &[&Check] = &[
     &start_no_incoming::CHECK,
     &exit_no_outgoing::CHECK,
     &condition_syntax::CHECK,
+    &ignored_condition::CHECK,
+    &routing_dialect::CHECK,
+    &foreign_context_key::CHECK,
     &stylesheet_syntax::CHECK,
     &type_known::CHECK,
     &fidelity_valid::CHECK,
@@ -125,6 +133,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &shadowed_edge::CHECK,
     &contradictory_condition::CHECK,
     &unknown_outcome::CHECK,
+    &failure_routed_as_success::CHECK,
     &success_only_into_exit::CHECK,
     &goal_gate_bypass::CHECK,
     &duplicate_choice_key::CHECK,

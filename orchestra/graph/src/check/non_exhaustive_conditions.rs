@@ -6,7 +6,8 @@
 use crate::analysis::EdgeCondition;
 use crate::check::Check;
 use crate::check::input::Input;
-use crate::check::outcomes::FAIL;
+use crate::check::outcomes::{FAIL, PARTIAL_SUCCESS, SUCCESS};
+use crate::check::space::Point;
 use crate::condition::{Expression, OUTCOME_WORDS};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
@@ -72,6 +73,10 @@ fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
     if input.kind(at) != kind::CONDITIONAL {
         words &= !FAIL;
     }
+    // What takes every success takes a partial one, too (rule R12).
+    if covered & SUCCESS != 0 {
+        covered |= PARTIAL_SUCCESS;
+    }
     if words & !covered == 0 {
         return None;
     }
@@ -85,6 +90,7 @@ fn gap(input: &Input<'_>, at: NodeIndex) -> Option<String> {
     }
     let words = input.outcomes.list(words);
     let space = input.space(&expressions, Some(&words))?;
-    let gap = space.find(|point| !expressions.iter().any(|expression| point.holds(expression)))?;
+    let none = |point: &Point<'_, '_>| !expressions.iter().any(|expression| point.holds(expression));
+    let gap = space.find(|point| none(point) && point.as_success().is_none_or(|point| none(&point)))?;
     Some(gap.describe())
 }

@@ -106,9 +106,7 @@ impl<'c> Outcomes<'c> {
                 } else if input.kind(index) == kind::START {
                     words = SUCCESS;
                 } else if !routes(index) {
-                    let partial = input.has(index, &[Known::AllowPartial])
-                        && input.node(index).attributes.flag(Known::AllowPartial);
-                    words = SUCCESS | FAIL | if partial { PARTIAL_SUCCESS } else { 0 };
+                    words = SUCCESS | FAIL | if partial(input, index) { PARTIAL_SUCCESS } else { 0 };
                 }
                 Seen {
                     words,
@@ -149,8 +147,15 @@ impl<'c> Outcomes<'c> {
                     continue;
                 }
                 let passed = match input.analysis.condition_id(*edge) {
+                    // A gate that failed has no answer, and its plain edges are answers (rule H3).
+                    0 if input.kind(from) == kind::WAIT_HUMAN => given.words & !FAIL,
                     0 => given.words & !taken,
-                    id => given.words & self.effect(input, id).can,
+                    id => {
+                        let can = self.effect(input, id).can;
+                        // A partial success may be taken as a success (rule R12).
+                        let partial = if can & SUCCESS == 0 { 0 } else { PARTIAL_SUCCESS };
+                        given.words & (can | partial)
+                    }
                 };
                 let target = &mut seen[to.at()];
                 let before = (target.words, target.declared, target.human);
@@ -228,6 +233,16 @@ impl<'c> Outcomes<'c> {
             false
         });
         effect
+    }
+}
+
+/// Whether a stage of its kind may succeed in part: a model says so itself (rule R12), others where retries that are
+/// spent count as that. A human gate never does (rule H3).
+fn partial(input: &Input<'_>, at: NodeIndex) -> bool {
+    match input.kind(at) {
+        kind::CODERGEN => true,
+        kind::WAIT_HUMAN => false,
+        _ => input.has(at, &[Known::AllowPartial]) && input.node(at).attributes.flag(Known::AllowPartial),
     }
 }
 

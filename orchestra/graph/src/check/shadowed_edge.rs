@@ -3,12 +3,14 @@
 //! Only what is certain is reported. An edge without a condition may still be chosen by its label or target, so it
 //! is shadowed only by an earlier one to the same target, or where the conditions beside it cover every case.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::check::Check;
 use crate::check::input::Input;
+use crate::choice::graph_choice_edges;
 use crate::condition::{Expression, Facts};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
@@ -19,7 +21,7 @@ pub(crate) static CHECK: Check = Check {
     code: "shadowed_edge",
     severity: Severity::Warning,
     summary: "an edge can never be chosen, because another always wins",
-    source: "rules R1, R11",
+    source: "rules R1, R11, H5",
     whole: false,
     run,
 };
@@ -39,17 +41,38 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         if edges.len() < 2 || input.kind(at) == kind::PARALLEL || input.is_exit(at) {
             continue;
         }
-        if first_match {
-            in_order(&mut memory, edges, faults);
-        } else {
+        for edges in rivals(input, at, edges) {
+            if first_match {
+                in_order(&mut memory, &edges, faults);
+                continue;
+            }
             let is_plain = |edge: &EdgeIndex| input.analysis.condition_id(*edge) == 0;
             let (plain, conditional): (Vec<EdgeIndex>, Vec<EdgeIndex>) =
                 edges.iter().partition(|edge| is_plain(edge));
             among_conditional(&mut memory, &conditional, faults);
-            among_plain(input, at, &plain, faults);
+            among_plain(input, &plain, faults);
             behind_all(&mut memory, &plain, &conditional, faults);
         }
     }
+}
+
+/// The edges of a node among which one is chosen: all of them, or at a human gate those of each choice, and those that
+/// lead on after a failure (rule H5).
+fn rivals<'e>(input: &Input<'_>, at: NodeIndex, edges: &'e [EdgeIndex]) -> Vec<Cow<'e, [EdgeIndex]>> {
+    if input.kind(at) != kind::WAIT_HUMAN {
+        return vec![Cow::Borrowed(edges)];
+    }
+    let choices = graph_choice_edges(input.analysis, at).into_iter();
+    let mut groups: Vec<Vec<EdgeIndex>> = choices.map(|(_, edges)| edges).collect();
+    let chosen: HashSet<EdgeIndex> = groups.iter().flatten().copied().collect();
+    groups.push(
+        edges
+            .iter()
+            .copied()
+            .filter(|edge| !chosen.contains(edge))
+            .collect(),
+    );
+    groups.into_iter().map(Cow::Owned).collect()
 }
 
 struct Memory<'i, 'c> {
@@ -148,9 +171,8 @@ fn why(input: &Input<'_>, edge: EdgeIndex, winner: EdgeIndex) -> String {
     format!("{holds}, and {wins}")
 }
 
-fn among_plain(input: &Input<'_>, at: NodeIndex, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
-    // On a gate two such edges are two equal choices, which is an error of its own.
-    if edges.len() < 2 || input.kind(at) == kind::WAIT_HUMAN {
+fn among_plain(input: &Input<'_>, edges: &[EdgeIndex], faults: &mut Vec<Diagnostic>) {
+    if edges.len() < 2 {
         return;
     }
     let label = |edge: EdgeIndex| {

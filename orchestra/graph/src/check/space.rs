@@ -5,7 +5,10 @@
 //! `matches`, keys of a stage's output) holds or not, freely. A claim about all points is then a claim about all runs,
 //! except that free parts may make a point that no run can reach: checks use this only where that is safe.
 
-use crate::condition::{Comparison, Expression, OUTCOME_WORDS, number};
+use crate::condition::{
+    Comparison, Expression, OUTCOME_WORDS, VISITS, equal, is_label, number, stage_outcome,
+};
+use crate::label::normalize_label;
 
 /// The most points that are looked at; with more, a check stays silent.
 const MAX_POINTS: usize = 4_096;
@@ -24,6 +27,7 @@ pub(crate) struct Space<'e> {
 }
 
 /// One point: a value for each key, and whether each free part holds.
+#[derive(Clone)]
 pub(crate) struct Point<'s, 'e> {
     space: &'s Space<'e>,
     values: Vec<usize>,
@@ -130,10 +134,21 @@ impl<'e> Space<'e> {
     }
 }
 
-impl Point<'_, '_> {
+impl<'s, 'e> Point<'s, 'e> {
     /// The outcome at this point.
     pub(crate) fn outcome(&self) -> &str {
         self.text("outcome")
+    }
+
+    /// The same point with a full success; `None` where the outcome is no partial success (rule R12).
+    pub(crate) fn as_success(&self) -> Option<Point<'s, 'e>> {
+        if self.outcome() != "partial_success" {
+            return None;
+        }
+        let (_, words) = self.space.keys.first().filter(|(key, _)| *key == "outcome")?;
+        let mut point = self.clone();
+        *point.values.first_mut()? = words.iter().position(|word| word == "success")?;
+        Some(point)
     }
 
     fn text(&self, key: &str) -> &str {
@@ -166,7 +181,7 @@ impl Point<'_, '_> {
                 key,
                 comparison,
                 literal,
-            } if *comparison != Comparison::Contains => compare(self.text(key), *comparison, literal),
+            } if *comparison != Comparison::Contains => compare(key, self.text(key), *comparison, literal),
             other => {
                 let at = self.space.free.iter().position(|free| *free == other);
                 at.is_some_and(|at| self.free & 1 << at != 0)
@@ -227,10 +242,10 @@ fn show(part: &Expression) -> String {
     format!("`{}`", crate::syntax::shorten(&text))
 }
 
-fn compare(value: &str, comparison: Comparison, literal: &str) -> bool {
+fn compare(key: &str, value: &str, comparison: Comparison, literal: &str) -> bool {
     match comparison {
-        Comparison::Equal => value == literal,
-        Comparison::NotEqual => value != literal,
+        Comparison::Equal => equal(key, value, literal),
+        Comparison::NotEqual => !equal(key, value, literal),
         _ => {
             let (Some(left), Some(right)) = (number(value), number(literal)) else {
                 return false;
@@ -245,10 +260,31 @@ fn compare(value: &str, comparison: Comparison, literal: &str) -> bool {
     }
 }
 
+/// The counts that stand for all counts of visits: those at and beside the bounds.
+fn counts(key: &str, leaves: &[&Expression]) -> Vec<String> {
+    let mut counts: std::collections::BTreeSet<u64> = [0, 1].into();
+    for leaf in leaves {
+        if let Expression::Compare {
+            key: own, literal, ..
+        } = leaf
+            && own == key
+            && let Some(bound) = number(literal)
+        {
+            // Negative bounds become 0, and what no count reaches the largest: neither tells counts apart.
+            let bound = bound.floor() as u64;
+            counts.extend([bound.saturating_sub(1), bound, bound.saturating_add(1)]);
+        }
+    }
+    counts.into_iter().map(|count| count.to_string()).collect()
+}
+
 /// The values that stand for all values of a key.
 fn values(key: &str, leaves: &[&Expression]) -> Vec<String> {
+    if key.starts_with(VISITS) {
+        return counts(key, leaves);
+    }
     let mut values: Vec<String> = Vec::new();
-    if key == "outcome" {
+    if key == "outcome" || stage_outcome(key).is_some() {
         values.extend(OUTCOME_WORDS.iter().map(|word| (*word).to_owned()));
     }
     values.extend(["".to_owned(), OTHER.to_owned()]);
@@ -265,6 +301,9 @@ fn values(key: &str, leaves: &[&Expression]) -> Vec<String> {
             } if own == key => {
                 bounds.extend(number(literal));
                 match comparison {
+                    Comparison::Equal | Comparison::NotEqual if is_label(key) => {
+                        values.push(normalize_label(literal));
+                    }
                     Comparison::Equal | Comparison::NotEqual => values.push(literal.clone()),
                     Comparison::Contains => {}
                     _ => numeric = true,
@@ -320,6 +359,11 @@ mod tests {
             "context.n>5 && context.n=4",
             "context.a contains x && !(context.a contains x)",
             "context.n<abc",
+            "preferred_label=Approve && preferred_label!=\"[A] approve\"",
+            "visits.work<0",
+            "visits.work>2 && visits.work<3",
+            "!visits.work && visits.work>0",
+            "visits.work=none",
         ] {
             assert!(!possible(text), "{text}");
         }
@@ -332,6 +376,10 @@ mod tests {
             "context.a contains x && context.a matches y",
             "!(context.a=1) && !context.a",
             "outcome=approved",
+            "preferred_label=Approve && preferred_label!=approval",
+            "visits.work>2 && visits.work<4",
+            "visits.work=7",
+            "stages.work.outcome=fail && outcome=success",
         ] {
             assert!(possible(text), "{text}");
         }

@@ -6,6 +6,7 @@
 use crate::analysis::EdgeCondition;
 use crate::attribute::Known;
 use crate::check::Check;
+use crate::check::failure_routed_as_success;
 use crate::check::input::Input;
 use crate::check::outcomes::FAIL;
 use crate::condition::Expression;
@@ -36,9 +37,11 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         let attributes = &input.node(from).attributes;
         let why = match input.kind(from) {
             kind::START | kind::WAIT_HUMAN | kind::PARALLEL => continue,
+            // Reported as a failure that is not told from a success.
+            kind::CONDITIONAL if failure_routed_as_success::find(input, from).is_some() => continue,
             kind::CONDITIONAL if input.outcomes.seen(from).words & FAIL == 0 => continue,
             kind::CONDITIONAL => "a routing node takes its plain edge after a failure as after a success",
-            _ if attributes.flag(Known::GoalGate) => continue,
+            _ if attributes.is_goal_gate() => continue,
             _ if attributes.flag(Known::AutoStatus) => {
                 "`auto_status` counts a stage that says nothing as a success"
             }
@@ -70,7 +73,7 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
 }
 
 /// Whether after a failure there is a case in which no condition on the node's edges holds.
-fn failure_gets_past(input: &Input<'_>, node: NodeIndex) -> bool {
+pub(crate) fn failure_gets_past(input: &Input<'_>, node: NodeIndex) -> bool {
     let mut expressions: Vec<&Expression> = Vec::new();
     for edge in input.analysis.outgoing(node) {
         match input.analysis.condition(*edge) {

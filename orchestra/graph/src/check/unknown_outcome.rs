@@ -1,12 +1,13 @@
 //! `unknown_outcome`: a condition waits for an outcome that no stage declares (rule C4).
 
 use crate::attribute::Known;
+use crate::attributes::Attribute;
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::condition::OUTCOME_WORDS;
+use crate::condition::{Comparison, Expression, OUTCOME_WORDS, parse_condition};
 use crate::diagnostic::{Diagnostic, Severity, did_you_mean};
 use crate::kind;
-use crate::model::EdgeIndex;
+use crate::model::NodeIndex;
 use crate::text::Span;
 
 pub(crate) static CHECK: Check = Check {
@@ -50,15 +51,51 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         }
         let known = input.outcomes.list(declared | built_in);
         for word in input.outcomes.list(mentioned & !declared) {
-            faults.push(fault(input, at, word, &known));
+            let (from, to) = (input.id(edge.from), input.id(edge.to));
+            faults.push(fault(input, edge.from, attribute, word, &known).edge(from, to));
+        }
+    }
+    for (at, node) in input.nodes_with(&[Known::GoalGate]) {
+        if let Some(attribute) = node.attributes.get(Known::GoalGate)
+            && let Some(Ok(condition)) = node.attributes.text(Known::GoalGate).map(parse_condition)
+        {
+            let mut known = OUTCOME_WORDS.to_vec();
+            known.extend(node.attributes.words(Known::Outcomes));
+            let words = outcomes_of(&condition).into_iter();
+            for word in words.filter(|word| !known.contains(word) && !input.is_exit(at)) {
+                if once.first(attribute) {
+                    faults.push(fault(input, at, attribute, word, &known).node(&*node.id));
+                }
+            }
         }
     }
 }
 
-fn fault(input: &Input<'_>, at: EdgeIndex, word: &str, known: &[&str]) -> Diagnostic {
-    let edge = input.edge(at);
-    let (from, to) = (input.id(edge.from), input.id(edge.to));
-    let span = place(input, at, word);
+/// The words with which a condition compares the outcome.
+fn outcomes_of(condition: &Expression) -> Vec<&str> {
+    let mut words = Vec::new();
+    condition.visit(&mut |part| {
+        if let Expression::Compare {
+            key,
+            comparison: Comparison::Equal | Comparison::NotEqual,
+            literal,
+        } = part
+            && key == "outcome"
+        {
+            words.push(literal.as_str());
+        }
+    });
+    words
+}
+
+fn fault(
+    input: &Input<'_>,
+    from: NodeIndex,
+    attribute: &Attribute,
+    word: &str,
+    known: &[&str],
+) -> Diagnostic {
+    let span = place(input, attribute, word);
     let shown = crate::syntax::shorten(word);
     let fault = Diagnostic::warning(
         CHECK.code,
@@ -66,8 +103,8 @@ fn fault(input: &Input<'_>, at: EdgeIndex, word: &str, known: &[&str]) -> Diagno
         span,
     )
     .label("unknown outcome")
-    .note(format!("the outcomes here are {}", known.join(", ")))
-    .edge(from, to);
+    .note(format!("the outcomes here are {}", known.join(", ")));
+    let (kind, from) = (input.kind(from), input.id(from));
     let foreign = FOREIGN
         .iter()
         .find(|(theirs, _)| theirs.eq_ignore_ascii_case(word));
@@ -76,7 +113,7 @@ fn fault(input: &Input<'_>, at: EdgeIndex, word: &str, known: &[&str]) -> Diagno
         .or_else(|| did_you_mean(word, known.iter().copied()));
     match near {
         Some(near) => fault.help(format!("did you mean `{near}`?")).fix(span, near),
-        None if input.kind(edge.from) == kind::CONDITIONAL => fault.help(format!(
+        None if kind == kind::CONDITIONAL => fault.help(format!(
             "if a stage before `{from}` gives it, declare it there: `outcomes=\"{shown}\"`"
         )),
         None => fault.help(format!(
@@ -86,11 +123,7 @@ fn fault(input: &Input<'_>, at: EdgeIndex, word: &str, known: &[&str]) -> Diagno
 }
 
 /// Where the word stands in the condition.
-fn place(input: &Input<'_>, at: EdgeIndex, word: &str) -> Span {
-    let edge = input.edge(at);
-    let Some(attribute) = edge.attributes.get(Known::Condition) else {
-        return edge.span();
-    };
+fn place(input: &Input<'_>, attribute: &Attribute, word: &str) -> Span {
     let text = attribute.value.as_str().unwrap_or_default();
     let literal = |(at, _): &(usize, &str)| {
         let before = text[..*at].trim_end_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');

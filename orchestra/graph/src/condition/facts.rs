@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use regex_lite::Regex;
 use serde_json::Value;
 
-use super::Comparison;
+use super::{Comparison, VISITS, is_label, stage_outcome};
+use crate::label::{label_text, normalize_label};
 
 /// A store of named values, such as the context of a run.
 ///
@@ -55,6 +56,45 @@ impl Lookup for serde_json::Map<String, Value> {
     }
 }
 
+/// What a run knows of its stages by their ids: the keys `visits.ID` and `stages.ID.outcome` (rules F1, R13).
+///
+/// ```
+/// use orchestra_graph::condition::{Facts, StageRecords, parse_condition};
+///
+/// /// A run that has entered each node twice and failed there.
+/// struct Twice;
+/// impl StageRecords for Twice {
+///     fn visits(&self, _: &str) -> u32 {
+///         2
+///     }
+///     fn outcome(&self, _: &str) -> Option<&str> {
+///         Some("fail")
+///     }
+/// }
+///
+/// let facts = Facts { stages: &Twice, ..Facts::default() };
+/// assert!(parse_condition("visits.work >= 2 && stages.work.outcome=fail")?.holds(&facts));
+/// assert!(!parse_condition("visits.work >= 3")?.holds(&facts));
+/// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+/// ```
+pub trait StageRecords {
+    /// Returns how often a node was entered in this life of the run.
+    fn visits(&self, node: &str) -> u32;
+
+    /// Returns the outcome word of the latest visit of a node; `None` where it has none.
+    fn outcome(&self, node: &str) -> Option<&str>;
+}
+
+impl StageRecords for () {
+    fn visits(&self, _: &str) -> u32 {
+        0
+    }
+
+    fn outcome(&self, _: &str) -> Option<&str> {
+        None
+    }
+}
+
 /// What is known when an edge is chosen: the stage's outcome and the run's context.
 ///
 /// At a `diamond` the outcome is that of the stage before it (rule R4). Keys are looked up as Attractor 10.4 says.
@@ -85,6 +125,8 @@ pub struct Facts<'a> {
     pub context: &'a (dyn Lookup + Sync),
     /// What the stage itself gave, for first-match routing (rule R11).
     pub output: &'a (dyn Lookup + Sync),
+    /// The visits and outcomes of the run's stages (rule R13).
+    pub stages: &'a (dyn StageRecords + Sync),
 }
 
 impl Default for Facts<'_> {
@@ -98,6 +140,7 @@ impl Default for Facts<'_> {
             last_stage: "",
             context: &(),
             output: &(),
+            stages: &(),
         }
     }
 }
@@ -108,26 +151,30 @@ impl<'a> Facts<'a> {
         self.outcome == "fail"
     }
 
-    /// The value of a key: the stage's own facts, else the context (rule C3).
-    fn value(&self, key: &str) -> Option<Cow<'a, Value>> {
-        self.context
-            .lookup(key)
-            .or_else(|| {
-                key.strip_prefix("context.")
-                    .and_then(|key| self.context.lookup(key))
-            })
-            .map(Cow::Borrowed)
+    /// The value of a key in the context: `context.x` as `context.x`, then as `x` (rule C3).
+    fn value(&self, key: &str) -> Option<&'a Value> {
+        let short = || {
+            key.strip_prefix("context.")
+                .and_then(|key| self.context.lookup(key))
+        };
+        self.context.lookup(key).or_else(short)
     }
 
-    fn own(&self, key: &str) -> Option<&'a str> {
-        Some(match key {
+    /// A key that the context does not hold: a fact of the stage itself, or a record of another one.
+    fn own(&self, key: &str) -> Option<Cow<'a, str>> {
+        Some(Cow::Borrowed(match key {
             "outcome" => self.outcome,
             "preferred_label" => self.preferred_label,
             "failure_reason" => self.failure_reason,
             "current_node" => self.current_node,
             "last_stage" => self.last_stage,
-            _ => return None,
-        })
+            _ => {
+                if let Some(node) = key.strip_prefix(VISITS) {
+                    return Some(Cow::Owned(self.stages.visits(node).to_string()));
+                }
+                self.stages.outcome(stage_outcome(key)?).unwrap_or_default()
+            }
+        }))
     }
 
     /// The plain text of a key; a missing one is empty (rule C3).
@@ -138,14 +185,8 @@ impl<'a> Facts<'a> {
     /// assert_eq!(Facts::default().text("context.missing"), "");
     /// ```
     pub fn text(&self, key: &str) -> Cow<'a, str> {
-        if let Some(own) = self.own(key) {
-            return Cow::Borrowed(own);
-        }
-        let found = self.context.lookup(key).or_else(|| {
-            key.strip_prefix("context.")
-                .and_then(|key| self.context.lookup(key))
-        });
-        found.map_or(Cow::Borrowed(""), plain_text)
+        self.own(key)
+            .unwrap_or_else(|| self.value(key).map_or(Cow::Borrowed(""), plain_text))
     }
 
     /// Whether a key is present and says yes: not empty, not `false`, not `0`.
@@ -154,10 +195,18 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether a comparison holds (rules C3, C5); an order between texts that are no numbers never does.
+    ///
+    /// A label is compared in the form in which labels are, on both sides (rule H6).
+    ///
+    /// ```
+    /// use orchestra_graph::condition::{Comparison, Facts};
+    /// let facts = Facts { preferred_label: "[A] Approve", ..Facts::default() };
+    /// assert!(facts.compare("preferred_label", Comparison::Equal, "approve"));
+    /// ```
     pub fn compare(&self, key: &str, comparison: Comparison, literal: &str) -> bool {
         match comparison {
-            Comparison::Equal => self.text(key) == literal,
-            Comparison::NotEqual => self.text(key) != literal,
+            Comparison::Equal => equal(key, &self.text(key), literal),
+            Comparison::NotEqual => !equal(key, &self.text(key), literal),
             Comparison::Contains => self.contains(key, literal),
             _ => {
                 let (Some(left), Some(right)) = (number(&self.text(key)), number(literal)) else {
@@ -175,16 +224,22 @@ impl<'a> Facts<'a> {
 
     fn contains(&self, key: &str, literal: &str) -> bool {
         if self.own(key).is_none()
-            && let Some(Cow::Borrowed(Value::Array(items))) = self.value(key)
+            && let Some(Value::Array(items)) = self.value(key)
         {
             return items.iter().any(|item| plain_text(item) == literal);
         }
-        self.text(key).contains(literal)
+        let text = self.text(key);
+        if is_label(key) {
+            return normalize_label(&text).contains(&normalize_label(literal));
+        }
+        text.contains(literal)
     }
 
-    /// Whether a regular expression matches somewhere in a key's text.
+    /// Whether a regular expression matches somewhere in a key's text; a label is seen without its accelerator.
     pub fn matches(&self, key: &str, pattern: &Pattern) -> bool {
-        pattern.regex.is_match(&self.text(key))
+        let text = self.text(key);
+        let seen = if is_label(key) { label_text(&text) } else { &text };
+        pattern.regex.is_match(seen)
     }
 
     /// Whether the stage's own output holds a key (rule R11).
@@ -200,6 +255,14 @@ impl<'a> Facts<'a> {
             (None, _) => false,
         }
     }
+}
+
+/// Whether the text of a key equals a literal (rules C3, H6).
+pub(crate) fn equal(key: &str, text: &str, literal: &str) -> bool {
+    if is_label(key) {
+        return normalize_label(text) == normalize_label(literal);
+    }
+    text == literal
 }
 
 /// The plain text of a value: `true`, `3`, `0.5`; lists and objects as JSON.

@@ -6,8 +6,8 @@
 mod facts;
 mod parser;
 
-pub(crate) use facts::number;
-pub use facts::{Facts, Lookup, Pattern};
+pub use facts::{Facts, Lookup, Pattern, StageRecords};
+pub(crate) use facts::{equal, number};
 pub use parser::{ConditionFault, parse_condition};
 
 use serde_json::Value;
@@ -152,6 +152,38 @@ impl Expression {
         keys
     }
 
+    /// Whether the condition can hold only after a failure.
+    ///
+    /// An edge of a human gate with such a condition is a route for a gate that failed and no choice (rule H5).
+    ///
+    /// ```
+    /// use orchestra_graph::condition::parse_condition;
+    /// assert!(parse_condition("outcome=fail && context.tries<3")?.needs_failure());
+    /// assert!(!parse_condition("outcome=fail || context.forced")?.needs_failure());
+    /// # Ok::<(), orchestra_graph::condition::ConditionFault>(())
+    /// ```
+    pub fn needs_failure(&self) -> bool {
+        self.after_success() == Some(false)
+    }
+
+    /// Whether the condition holds after a success, where that does not depend on anything else.
+    fn after_success(&self) -> Option<bool> {
+        let known = Facts {
+            outcome: "success",
+            ..Facts::default()
+        };
+        match self {
+            Expression::All(parts) => three_valued(parts, false),
+            Expression::Any(parts) => three_valued(parts, true),
+            Expression::Not(part) => part.after_success().map(|held| !held),
+            Expression::Failed(_) => Some(self.holds(&known)),
+            Expression::Truthy(key) | Expression::Compare { key, .. } | Expression::Matches { key, .. } => {
+                matches!(key.as_str(), "outcome" | "failure_reason").then(|| self.holds(&known))
+            }
+            _ => None,
+        }
+    }
+
     /// Calls a function with every part, outer ones first.
     pub fn visit<'e>(&'e self, call: &mut impl FnMut(&'e Expression)) {
         call(self);
@@ -161,6 +193,34 @@ impl Expression {
             _ => {}
         }
     }
+}
+
+/// What parts that are joined amount to after a success: one that gives the deciding value settles all of them.
+fn three_valued(parts: &[Expression], deciding: bool) -> Option<bool> {
+    let mut all = Some(!deciding);
+    for part in parts {
+        match part.after_success() {
+            Some(held) if held == deciding => return Some(deciding),
+            Some(_) => {}
+            None => all = None,
+        }
+    }
+    all
+}
+
+/// What a key begins with that counts how often a node was entered (rule R13).
+pub(crate) const VISITS: &str = "visits.";
+/// What a key begins with that reads the record of another stage (rule F1).
+pub(crate) const STAGES: &str = "stages.";
+
+/// The node of a key `stages.ID.outcome`.
+pub(crate) fn stage_outcome(key: &str) -> Option<&str> {
+    key.strip_prefix(STAGES)?.strip_suffix(".outcome")
+}
+
+/// Whether the value of a key is a label, which is compared as labels are (rule H6).
+pub(crate) fn is_label(key: &str) -> bool {
+    matches!(key, "preferred_label" | "human.gate.label")
 }
 
 /// Outcome words that the language itself defines (rule C4).
@@ -175,3 +235,57 @@ pub const PLAIN_KEYS: &[&str] = &[
     "last_response",
     "current_node",
 ];
+
+/// A key of other tools, and what it is called here.
+pub(crate) struct ForeignKey {
+    /// The name in other tools, without `context.`.
+    name: &'static str,
+    /// The key here.
+    key: &'static str,
+    /// The key here where the whole value is compared.
+    equal: &'static str,
+    /// What the key here holds.
+    pub(crate) help: &'static str,
+}
+
+const FOREIGN_KEYS: &[ForeignKey] = &[
+    ForeignKey {
+        name: "tool_stdout",
+        key: "tool.output",
+        equal: "tool.last_line",
+        help: "the output of a tool is `tool.output`, its last line without blanks around it `tool.last_line`",
+    },
+    ForeignKey {
+        name: "tool_exit_code",
+        key: "tool.exit_code",
+        equal: "tool.exit_code",
+        help: "the exit code of a tool is `tool.exit_code`",
+    },
+    ForeignKey {
+        name: "exit_code",
+        key: "tool.exit_code",
+        equal: "tool.exit_code",
+        help: "the exit code of a tool is `tool.exit_code`",
+    },
+    ForeignKey {
+        name: "status",
+        key: "outcome",
+        equal: "outcome",
+        help: "how the stage ended is `outcome`",
+    },
+];
+
+impl ForeignKey {
+    /// The key here, as this comparison needs it.
+    pub(crate) fn meant(&self, comparison: Option<Comparison>) -> &'static str {
+        match comparison {
+            Some(Comparison::Equal | Comparison::NotEqual) => self.equal,
+            _ => self.key,
+        }
+    }
+}
+
+/// What a key of other tools is called here.
+pub(crate) fn foreign_key(name: &str) -> Option<&'static ForeignKey> {
+    FOREIGN_KEYS.iter().find(|foreign| foreign.name == name)
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Comparison, Expression, PLAIN_KEYS, Pattern};
+use super::{Comparison, Expression, PLAIN_KEYS, Pattern, foreign_key};
 use crate::diagnostic::did_you_mean;
 
 /// Why a text is no condition (Attractor 10.2).
@@ -191,6 +191,13 @@ impl Parser<'_> {
             "and" => ("write `&&`", Some("&&")),
             "or" => ("write `||`", Some("||")),
             ")" => ("remove it, or add the opening parenthesis", None),
+            "not" => (
+                "write `!` before the clause, such as `!context.log contains \"error\"`",
+                None,
+            ),
+            "startswith" | "starts_with" => ("write `matches \"^TEXT\"`", None),
+            "endswith" | "ends_with" => ("write `matches \"TEXT$\"`", None),
+            "in" => ("write one clause for each value, joined by `||`", None),
             _ => (
                 "join clauses with `&&` or `||`; put text with blanks in quotes",
                 None,
@@ -326,6 +333,27 @@ impl Parser<'_> {
             return Ok(word.to_owned());
         }
         let shown = crate::syntax::shorten(word);
+        if let Some(foreign) = foreign_key(word) {
+            let comparison = match self.peek().map(|token| &token.kind) {
+                Some(Kind::Compare(comparison)) => Some(*comparison),
+                _ => None,
+            };
+            return Err(ConditionFault {
+                replacement: Some(foreign.meant(comparison).to_owned()),
+                ..fault(
+                    format!("unknown key `{shown}`"),
+                    token.range.clone(),
+                    foreign.help,
+                )
+            });
+        }
+        if word == "not" {
+            return Err(fault(
+                "`not` is not an operator",
+                token.range.clone(),
+                "write `!` before the clause, such as `!outcome=fail`",
+            ));
+        }
         let near = did_you_mean(word, PLAIN_KEYS.iter().copied());
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),

@@ -10,7 +10,7 @@ use super::{
 use crate::analysis::{Analysis, EdgeCondition};
 use crate::attribute::Known;
 use crate::attributes::Attributes;
-use crate::condition::Expression;
+use crate::condition::{Expression, parse_condition};
 use crate::joins::Joins;
 use crate::kind;
 use crate::label::normalize_label;
@@ -57,7 +57,7 @@ impl<'a, 'g> Builder<'a, 'g> {
                     EdgeCondition::None => None,
                     EdgeCondition::Faulty(..) => return None,
                     EdgeCondition::Parsed(expression) => {
-                        Some(self.condition(&mut by_text, &edge.attributes, expression))
+                        Some(self.condition(&mut by_text, condition_text(&edge.attributes), expression))
                     }
                 };
                 let label = edge.attributes.text(Known::Label).unwrap_or_default();
@@ -82,6 +82,13 @@ impl<'a, 'g> Builder<'a, 'g> {
             });
             let target = |known| node.attributes.filled(known).and_then(|id| graph.find(id.trim()));
             let inherited = |known| node.attributes.text(known).or(attributes.text(known));
+            let goal_condition = match node.attributes.text(Known::GoalGate) {
+                Some(text) => {
+                    let expression = parse_condition(text).ok()?;
+                    Some(self.condition(&mut by_text, text.to_owned(), &expression))
+                }
+                None => None,
+            };
             // The plain edges of a human gate are its answers, and silence gives none, not even in part (rule H3).
             let may_go_on = kind != kind::WAIT_HUMAN;
             nodes.push(NodeRow {
@@ -107,7 +114,8 @@ impl<'a, 'g> Builder<'a, 'g> {
                 retry_target: target(Known::RetryTarget),
                 fallback_retry_target: target(Known::FallbackRetryTarget),
                 max_visits: count(node.attributes.integer(Known::MaxVisits)),
-                goal_gate: node.attributes.flag(Known::GoalGate),
+                goal_gate: node.attributes.is_goal_gate(),
+                goal_condition,
                 allow_partial: may_go_on && node.attributes.flag(Known::AllowPartial),
                 retry: Retry::of(kind, &node.attributes, attributes),
                 fan_out: joins
@@ -193,31 +201,34 @@ impl<'a, 'g> Builder<'a, 'g> {
     fn condition(
         &mut self,
         by_text: &mut std::collections::HashMap<String, u32>,
-        attributes: &Attributes,
+        text: String,
         expression: &Expression,
     ) -> u32 {
-        let text = match attributes.filled(Known::Condition) {
-            Some(text) => text.to_owned(),
-            None => {
-                let ty = attributes.text(Known::ConditionType).unwrap_or_default();
-                let value = attributes
-                    .text(Known::ConditionValue)
-                    .filter(|_| ty == "conditional");
-                value.map_or_else(
-                    || format!("condition_type={ty}"),
-                    |value| format!("condition_value={value}"),
-                )
-            }
-        };
         *by_text.entry(text).or_insert_with_key(|text| {
             self.conditions.push(ConditionRow {
                 text: owned(text),
                 keys: expression.keys().into_iter().map(owned).collect(),
+                needs_failure: expression.needs_failure(),
                 test: Test::Tree(Arc::new(expression.clone())),
             });
             self.conditions.len() as u32 - 1
         })
     }
+}
+
+/// The text by which the condition of an edge is known.
+fn condition_text(attributes: &Attributes) -> String {
+    if let Some(text) = attributes.filled(Known::Condition) {
+        return text.to_owned();
+    }
+    let ty = attributes.text(Known::ConditionType).unwrap_or_default();
+    let value = attributes
+        .text(Known::ConditionValue)
+        .filter(|_| ty == "conditional");
+    value.map_or_else(
+        || format!("condition_type={ty}"),
+        |value| format!("condition_value={value}"),
+    )
 }
 
 /// Edge attributes that are columns of [`EdgeRow`].

@@ -198,7 +198,7 @@ impl<'p> Content<'p> {
         let retry = &row.retry;
         entries.extend([
             flag("on_failure_route", row.on_failure_route, &["on_failure", "kind"]),
-            flag("goal_gate", row.goal_gate, &["goal_gate"]),
+            self.goal_gate(row),
             flag("allow_partial", row.allow_partial, &["allow_partial", "kind"]),
             Entry::column(
                 "attempts",
@@ -240,6 +240,18 @@ impl<'p> Content<'p> {
             FALLBACK,
             entries,
         );
+    }
+
+    fn goal_gate(&self, row: &'p NodeRow) -> Entry<'p> {
+        const FROM: &[&str] = &["goal_gate"];
+        let at = row.goal_condition.map(|at| at as usize);
+        match at.and_then(|at| self.pipeline.conditions.get(at).zip(self.conditions.get(at))) {
+            Some((condition, normal)) => Entry {
+                normal: Some(normal.clone()),
+                ..Entry::column("goal_gate", text(&condition.text), FROM)
+            },
+            None => Entry::column("goal_gate", Constant::Boolean(row.goal_gate), FROM),
+        }
     }
 
     fn fan_out(&self, fan_out: &FanOut, entries: &mut Vec<Entry<'p>>) {

@@ -197,6 +197,8 @@ pub struct NodeRow {
     pub max_visits: Option<u32>,
     /// Whether it must have succeeded before the run may end (rule R7).
     pub goal_gate: bool,
+    /// What must hold before the run may end, an index of [`Pipeline::conditions`], where the goal gate says it itself.
+    pub goal_condition: Option<u32>,
     /// Whether exhausted retries count as a partial success (rule Y5).
     pub allow_partial: bool,
     /// How often it is tried.
@@ -244,6 +246,8 @@ pub struct ConditionRow {
     pub text: Text,
     /// The keys that it reads.
     pub keys: List<Text>,
+    /// Whether it can hold only after a failure.
+    pub needs_failure: bool,
     /// How it is tested.
     pub test: Test,
 }
@@ -317,7 +321,7 @@ pub enum Routing {
 /// use orchestra_graph::{Source, load};
 /// let text = "digraph { max_node_visits=5; start -> exit }";
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
-/// assert_eq!((pipeline.settings.max_node_visits, pipeline.settings.failure_breaker), (5, 3));
+/// assert_eq!((pipeline.settings.max_node_visits, pipeline.settings.failure_breaker), (5, 0));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -342,7 +346,7 @@ impl Settings {
     pub const DEFAULT: Settings = Settings {
         routing: Routing::FiveStep,
         max_node_visits: 1_000,
-        failure_breaker: 3,
+        failure_breaker: 0,
         max_goal_gate_reroutes: 50,
         max_restarts: 20,
         retry_target: None,
@@ -405,6 +409,7 @@ static NO_NODE: NodeRow = NodeRow {
     fallback_retry_target: None,
     max_visits: None,
     goal_gate: false,
+    goal_condition: None,
     allow_partial: false,
     retry: Retry::ONCE,
     fan_out: None,

@@ -107,8 +107,15 @@ fn gaps_in_conditions_are_named() {
         "start -> a; a -> exit [condition=\"context.x=1\"]; a -> b [condition=\"context.x=2\"]; b -> exit",
         &gap,
     );
+    // A partial success is taken as a success where nothing else takes it (rule R12).
+    clean("start -> a; a [label=A, allow_partial=true]; a -> exit [condition=\"outcome=success\"]");
     raises(
-        "start -> a; a [label=A, allow_partial=true]; a -> exit [condition=\"outcome=success\"]",
+        "start -> a; a -> exit [condition=\"outcome=success && context.x=1\"]; a -> exit [condition=\"outcome=success && context.x!=1 && context.y\"]",
+        &gap,
+    );
+    clean("start -> a; a -> b [condition=\"visits.a<3\"]; a -> exit [condition=\"visits.a>=3\"]; b -> a");
+    raises(
+        "start -> a; a -> b [condition=\"visits.a<3\"]; a -> exit [condition=\"visits.a>3\"]; b -> a",
         &gap,
     );
     raises(
@@ -424,15 +431,21 @@ fn failures_that_would_end_as_successes_are_noted() {
 }
 
 #[test]
-fn choices_of_a_gate_need_keys_of_their_own() {
+fn choices_of_a_gate_need_written_keys_and_labels_of_their_own() {
     let twice = ["duplicate_choice_key"];
     raises(
         "start -> h; h -> exit [label=\"[Y] Yes\"]; h -> f [label=\"y) Perhaps\"]",
         &twice,
     );
+    clean("start -> h; h -> exit [label=Approve]; h -> f [label=Abort]");
+    clean("s1 [label=S]; s2 [label=S]; start -> h; h -> s1; h -> s2; s1 -> exit; s2 -> exit");
     raises(
-        "start -> h; h -> exit [label=Approve]; h -> f [label=Abort]",
+        "start -> h; h -> exit [label=Approve]; h -> f [label=\"[X] approve\"]",
         &twice,
+    );
+    raises(
+        "start -> h; h -> exit [label=Ok]; h -> exit [label=ok]",
+        &["shadowed_edge"],
     );
     clean("start -> h; h -> exit; h -> f");
     clean("start -> h; h -> exit [label=Approve]; h -> f [label=\"anything else\", freeform=true]");
@@ -441,7 +454,11 @@ fn choices_of_a_gate_need_keys_of_their_own() {
         "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=Ok, condition=\"context.x!=1\"]; a -> exit",
     );
     clean("start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=ok]; a -> exit");
-    // An edge that its condition decides is none of the answers.
+    // Choices are no rivals of each other, whatever their conditions.
+    clean(
+        "start -> h; h -> a [label=Ok, condition=\"context.x=1\"]; h -> exit [label=No, condition=\"context.x=1\"]; h -> f [label=Stop]; a -> exit",
+    );
+    // An edge for a gate that failed is none of the answers.
     let default = "h [shape=hexagon, label=H, human.default_choice=f]; start -> h; h -> exit [label=Yes];";
     raises(
         &format!("{default} h -> f [condition=\"outcome=fail\"]"),
@@ -484,4 +501,196 @@ fn kinds_of_the_program_are_known() {
         with(&["acme.delpoy"])[0].help.as_deref(),
         Some("did you mean `acme.delpoy`?")
     );
+}
+
+#[test]
+fn a_condition_that_is_not_read_is_an_error() {
+    let way = |edge: &str| format!("routing=first_match; start -> a; a -> exit [{edge}]; a -> b; b -> exit");
+    for lost in [
+        "condition_value=ready",
+        "condition_type=success, condition_value=ready",
+        "condition_type=always, condition_value=ready",
+        "condition=\"context.x=1\", condition_type=success",
+        "condition=\"context.x=1\", condition_value=ready",
+        "condition=\"context.x=1\", condition_type=conditional, condition_value=ready",
+    ] {
+        let text = around(&way(lost));
+        let loaded = load(Source::new("test.dot", &*text), &LoadOptions::default());
+        let found: Vec<_> = loaded.report.errors().map(|fault| fault.code).collect();
+        assert_eq!(found, ["ignored_condition"], "{lost}");
+        assert!(loaded.pipeline().is_none(), "{lost}");
+    }
+    let text = around(&way("condition=\"context.x=1\", condition_type=always"));
+    let loaded = load(Source::new("test.dot", &*text), &LoadOptions::default());
+    let found: Vec<_> = loaded
+        .report
+        .diagnostics
+        .iter()
+        .map(|fault| (fault.code, fault.severity))
+        .collect();
+    assert_eq!(found, [("ignored_condition", Severity::Warning)]);
+    // A blank value asks for nothing, and an edge may overrule a default.
+    clean(&way("condition_type=success, condition_value=\"\""));
+    clean(&format!(
+        "edge [condition_type=success]; {}",
+        way("condition=\"context.x=1\"")
+    ));
+    // The fix makes it a condition.
+    let text = around(&way("condition_value=ready"));
+    let loaded = load(Source::new("test.dot", &*text), &LoadOptions::default());
+    let fix = loaded.report.diagnostics[0].fix.as_ref().expect("it has one");
+    let mut fixed = text.clone();
+    fixed.replace_range(fix.span.start as usize..fix.span.end as usize, &fix.replacement);
+    assert_eq!(codes(&fixed), [""; 0], "{fixed}");
+}
+
+#[test]
+fn attributes_of_the_other_way_of_routing_are_reported() {
+    let other = ["routing_dialect"];
+    let first = "routing=first_match; start -> a; a -> b [condition_type=failure];";
+    clean(&format!("{first} a -> exit; b -> exit"));
+    raises(&format!("{first} a -> exit [weight=2]; b -> exit"), &other);
+    raises(&format!("edge [weight=2]; {first} a -> exit; b -> exit"), &other);
+    clean(&format!("{first} a -> exit [weight=0]; b -> exit"));
+    raises(
+        &format!("{first} a -> exit; b -> a [condition=\"outcome=fail\", max_revisits=2]; b -> exit"),
+        &other,
+    );
+    clean(&format!(
+        "{first} a -> exit; b -> a [condition=\"outcome=fail\", allow_revisit=true, max_revisits=2]; b -> exit"
+    ));
+    let five = "start -> a; a -> exit;";
+    for attribute in [
+        "allow_revisit=true",
+        "max_revisits=2",
+        "allow_revisit=true, max_revisits=2",
+    ] {
+        raises(
+            &format!("{five} a -> a [condition=\"outcome=fail\", {attribute}]"),
+            &other,
+        );
+    }
+    clean(&format!(
+        "{five} a -> a [condition=\"outcome=fail\", allow_revisit=false]"
+    ));
+    // One graph attribute is missing, so one fault is reported.
+    raises(
+        "start -> a; a -> exit [condition_type=success]; a -> b [condition_type=failure]; b -> exit [condition_type=always]",
+        &other,
+    );
+}
+
+#[test]
+fn a_diamond_that_does_not_see_a_tool_fail_is_reported() {
+    let tool = "a [shape=parallelogram, tool_command=\"cargo test\"]; start -> a -> d;";
+    let loaded = load(
+        Source::new(
+            "test.dot",
+            around(&format!(
+                "{tool} d -> exit [label=Yes]; d -> f [label=No]; f [label=F]; f -> a"
+            )),
+        ),
+        &LoadOptions::default(),
+    );
+    let [fault] = &loaded.report.diagnostics[..] else {
+        panic!("{:?}", loaded.report.diagnostics);
+    };
+    assert_eq!(
+        (fault.code, fault.severity),
+        ("failure_routed_as_success", Severity::Warning)
+    );
+    assert_eq!(fault.message, "`d` leads to `exit` whether `a` succeeds or fails");
+    assert!(
+        fault.notes[1].ends_with("can end as a success: `a` -> `d` -> `exit`"),
+        "{:?}",
+        fault.notes
+    );
+    assert!(
+        fault
+            .help
+            .as_deref()
+            .is_some_and(|help| help.contains("condition=\"outcome=fail\""))
+    );
+    let reported = ["failure_routed_as_success"];
+    // The weight decides, through another diamond, and where the first of the file is taken.
+    raises(
+        &format!("{tool} d -> b [label=Yes, weight=2]; d -> exit; b -> exit"),
+        &reported,
+    );
+    raises(
+        &format!(
+            "{tool} d -> e; e [shape=diamond, label=E]; e -> exit [label=Yes]; e -> b [label=No]; b -> a"
+        ),
+        &reported,
+    );
+    raises(
+        &format!("routing=first_match; {tool} d -> exit [label=Yes]; d -> b [label=No]; b -> exit"),
+        &["failure_routed_as_success", "shadowed_edge"],
+    );
+    // The failure is told apart, goes elsewhere, or a model chooses the label.
+    clean(&format!(
+        "{tool} d -> exit [label=Yes, condition=\"outcome=success\"]; d -> b [label=No, condition=\"outcome=fail\"]; b -> a"
+    ));
+    clean(&format!(
+        "{tool} d -> exit [label=Yes, condition=\"outcome=success\"]; d -> b [label=No]; b -> a"
+    ));
+    clean(&format!(
+        "{tool} a -> f [condition=\"outcome=fail\"]; d -> b [label=Yes]; d -> c [label=No]; b -> exit; c -> exit"
+    ));
+    raises(
+        "start -> a -> d; d -> exit [label=Yes]; d -> b [label=No]; b -> exit",
+        &["success_only_into_exit"],
+    );
+}
+
+#[test]
+fn keys_of_other_tools_are_named() {
+    let help = |condition: &str| {
+        let text = around(&format!(
+            "start -> a; a -> exit [condition=\"{condition}\"]; a -> b; b -> exit"
+        ));
+        let loaded = load(Source::new("test.dot", text), &LoadOptions::default());
+        let [fault] = &loaded.report.diagnostics[..] else {
+            panic!("{condition}: {:?}", loaded.report.diagnostics);
+        };
+        let fix = fault.fix.as_ref().map(|fix| fix.replacement.clone());
+        (
+            fault.code,
+            fault.help.clone().unwrap_or_default(),
+            fix.unwrap_or_default(),
+        )
+    };
+    let (code, said, fix) = help("tool_stdout contains ready");
+    assert_eq!((code, fix.as_str()), ("condition_syntax", "tool.output"));
+    assert!(
+        said.contains("`tool.output`") && said.contains("`tool.last_line`"),
+        "{said}"
+    );
+    assert_eq!(help("tool_stdout=ready").2, "tool.last_line");
+    assert_eq!(help("exit_code!=0").2, "tool.exit_code");
+    assert_eq!(help("status=success").2, "outcome");
+    assert!(help("not outcome=fail").1.contains("write `!`"));
+    assert!(help("context.x not contains y").1.contains("write `!`"));
+    assert!(help("context.x startswith y").1.contains("matches \"^TEXT\""));
+    assert!(help("context.x in a,b").1.contains("`||`"));
+    for (condition, meant) in [
+        ("context.tool_stdout=ready", "tool.last_line"),
+        ("context.tool_stdout contains ready", "tool.output"),
+        ("context.tool_exit_code!=0", "tool.exit_code"),
+        ("ctx.outcome=success", "outcome"),
+        ("ctx.approved", "context.approved"),
+    ] {
+        let (code, said, fix) = help(condition);
+        assert_eq!(
+            (code, fix.as_str()),
+            ("foreign_context_key", meant),
+            "{condition}"
+        );
+        assert_eq!(said, format!("did you mean `{meant}`?"));
+    }
+    // A stage says that it sets the key.
+    clean(
+        "start -> a; a [label=A, output_keys=tool_stdout]; a -> exit [condition=\"context.tool_stdout=x\"]; a -> b; b -> exit",
+    );
+    clean("start -> a; a -> exit [condition=\"context.status=x\"]; a -> b; b -> exit");
 }

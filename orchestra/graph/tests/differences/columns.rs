@@ -41,6 +41,7 @@ fn every_column_of_the_table_counts_by_itself() {
         fallback_retry_target: _,
         max_visits: _,
         goal_gate: _,
+        goal_condition: _,
         allow_partial: _,
         retry:
             Retry {
@@ -107,6 +108,7 @@ fn every_column_of_the_table_counts_by_itself() {
         |p| node(p, "build").fallback_retry_target = Some(NodeIndex(0)),
         |p| node(p, "build").max_visits = Some(7),
         |p| node(p, "build").goal_gate = false,
+        |p| node(p, "build").goal_condition = Some(0),
         |p| node(p, "build").allow_partial = true,
         |p| node(p, "build").retry.attempts = 7,
         |p| node(p, "build").retry.initial_delay = Duration::from_nanos(7),

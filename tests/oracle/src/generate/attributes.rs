@@ -107,10 +107,22 @@ pub(super) fn of_node(random: &mut Random, mood: Mood, targets: &[String]) -> At
     retry_policy(random, all, 7);
     chance(random, 18, all, "allow_partial", |_| "true".to_owned());
     let gates = if mood.gated { 40 } else { 8 };
-    chance(random, gates, all, "goal_gate", |random| {
-        random.pick(&["true", "true", "false"]).to_string()
+    chance(random, gates, all, "goal_gate", |random| match random.below(5) {
+        0 => "false".to_owned(),
+        1 | 2 => gate_condition(random),
+        _ => "true".to_owned(),
     });
     attributes
+}
+
+/// The condition of a goal gate, which cannot ask for a label.
+fn gate_condition(random: &mut Random) -> String {
+    loop {
+        let text = condition(random);
+        if !text.contains("preferred_label") {
+            return text;
+        }
+    }
 }
 
 /// The shape or type of a node that does work or routes.

@@ -59,6 +59,7 @@ fn clause(random: &mut Random) -> Tree {
             .pick(&["0", "1", "2", "0.5", "-1", "2.25", "1e1", "many"])
             .to_string(),
         _ => match random.below(8) {
+            0 if random.chance(50) => format!("[K] {}", random.pick(LABELS)),
             0 => random.pick(LABELS).to_string(),
             1 => random.pick(IDS).to_string(),
             2 => random.pick(REASONS).to_string(),
@@ -78,6 +79,9 @@ fn clause(random: &mut Random) -> Tree {
 /// A key of every kind that there is.
 pub fn key(random: &mut Random) -> String {
     match random.below(10) {
+        0 if random.chance(40) => random
+            .pick(&["human.gate.label", "human.gate.selected"])
+            .to_string(),
         0 => "preferred_label".to_owned(),
         1 => random
             .pick(&["failure_reason", "last_stage", "current_node", "last_response"])
@@ -194,5 +198,6 @@ pub fn seen(random: &mut Random) -> Seen {
         current_node: random.pick(IDS).to_string(),
         last_stage: random.pick(IDS).to_string(),
         context,
+        ..Seen::default()
     }
 }

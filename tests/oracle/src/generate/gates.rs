@@ -15,7 +15,8 @@ const CHOICES: &[&str] = &[
     "Hand over",
 ];
 
-/// Makes the edges of human gates choices of which no two have one key, and says what silence means.
+/// Makes the edges of human gates choices of which no two are written with one key, some of them guarded, and says what
+/// silence means.
 pub(super) fn choices(random: &mut Random, graph: &mut Graph) {
     let is_gate = |at: usize| {
         let attributes = &graph.nodes[at].attributes;
@@ -30,12 +31,25 @@ pub(super) fn choices(random: &mut Random, graph: &mut Graph) {
         let mut names: Vec<String> = Vec::new();
         let mut words = CHOICES.iter();
         let mut any_text = false;
+        let mut guarded: Vec<(String, String)> = Vec::new();
         for edge in graph.edges.iter_mut().filter(|edge| edge.from == gate) {
             let conditional = ["condition", "condition_type"]
                 .iter()
                 .any(|key| edge.attributes.contains_key(*key));
             edge.attributes.remove("label");
-            if conditional && random.chance(60) {
+            let condition = edge.attributes.get("condition").cloned().unwrap_or_default();
+            // Edges of one label are one choice, if their conditions differ.
+            let other = guarded.iter().find(|(known, _)| *known != condition);
+            if let Some((_, label)) = other
+                && !condition.is_empty()
+                && guarded.iter().all(|(known, _)| *known != condition)
+                && random.chance(40)
+            {
+                edge.attributes.insert("label".to_owned(), label.clone());
+                guarded.push((condition, label.clone()));
+                continue;
+            }
+            if conditional && random.chance(35) {
                 continue;
             }
             // More edges than words need a condition, so that they are no choices.
@@ -57,6 +71,9 @@ pub(super) fn choices(random: &mut Random, graph: &mut Graph) {
                 edge.attributes.insert("freeform".to_owned(), "true".to_owned());
             } else {
                 names.extend([key.to_string(), (*word).to_owned(), edge.to.clone()]);
+            }
+            if !condition.is_empty() {
+                guarded.push((condition, label.clone()));
             }
             edge.attributes.insert("label".to_owned(), label);
         }

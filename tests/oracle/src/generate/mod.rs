@@ -47,6 +47,7 @@ fn case(seed: u64) -> Case {
         true => flat::graph(&mut random),
         false => blocks::graph(&mut random),
     };
+    records(&mut random, &mut graph);
     let dot = graph.dot_in_style(&mut random);
     let scripts = (0..SCRIPTS).map(|_| script(&mut random, &graph)).collect();
     Case {
@@ -54,6 +55,39 @@ fn case(seed: u64) -> Case {
         graph,
         dot,
         scripts,
+    }
+}
+
+/// Lets some conditions ask how often a node was entered, or how it ended last (rules F1, R13).
+fn records(random: &mut Random, graph: &mut Graph) {
+    let ids: Vec<String> = graph.nodes.iter().map(|node| node.id.clone()).collect();
+    for edge in &mut graph.edges {
+        let Some(condition) = edge.attributes.get_mut("condition") else {
+            continue;
+        };
+        if !random.chance(20) {
+            continue;
+        }
+        // A gate's own visits, and those of the node before a loop's way back, are asked most often.
+        let node = match random.chance(50) {
+            true => edge.from.clone(),
+            false => random.pick(&ids).clone(),
+        };
+        let clause = match random.chance(65) {
+            true => {
+                let operator = *random.pick(&["=", "!=", "<", "<=", ">", ">="]);
+                format!("visits.{node}{operator}{}", random.between(0, 3))
+            }
+            false => {
+                let operator = *random.pick(&["=", "!="]);
+                format!("stages.{node}.outcome{operator}{}", random.pick(WORDS))
+            }
+        };
+        *condition = match random.below(4) {
+            0 => format!("{clause} && ({condition})"),
+            1 => format!("{clause} || ({condition})"),
+            _ => clause,
+        };
     }
 }
 
@@ -130,7 +164,9 @@ fn ends(random: &mut Random) -> [Node; 2] {
             attributes: Attributes::from_iter(shape),
         }
     };
-    [node(start, start_shape), node(exit, exit_shape)]
+    let (start, mut exit) = (node(start, start_shape), node(exit, exit_shape));
+    chance(random, 4, &mut exit.attributes, "goal_gate", condition);
+    [start, exit]
 }
 
 /// Sets the attribute in that many of a hundred cases.

@@ -86,10 +86,9 @@ fn said(random: &mut Random, graph: &Graph, failing: usize) -> ScriptedOutcome {
     }
     if word == "fail" || word == "retry" {
         said.reason = random.pick(REASONS).to_string();
-        said.category = match random.weighted(&[77, 20, 3]) {
+        said.category = match random.weighted(&[77, 23]) {
             0 => Category::Retryable,
-            1 => Category::Terminal,
-            _ => Category::Pipeline,
+            _ => Category::Terminal,
         };
         if random.chance(8) {
             said.retry_after = Some(*random.pick(&[0, 1_500, 60_001, 90_000_000]));

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::attempt::{Said, or_unsaid};
 use super::route::in_words;
 use super::{Line, Rules, Stop, attribute, count, number};
+use crate::conditions::Seen;
 use crate::trace::{Recorded, Step, Values};
 
 /// A branch of a block.
@@ -117,12 +118,28 @@ impl Rules<'_> {
 
     /// Finds the branches: the edges whose condition is absent or holds.
     fn open<'a>(&self, line: &mut Line, at: &'a str, attempt: u32) -> Block<'a> {
-        let seen = self.seen(line, at);
+        let mut seen = self.seen(line, at);
         let edges = self.graph.out(at);
+        // A partial success for which there is no branch is tried as a success (rule R12).
+        let none = |seen: &Seen| {
+            let mut held = edges
+                .iter()
+                .map(|(_, row)| self.holds(row, seen, &line.last.output));
+            held.all(|held| held == Some(false))
+        };
+        if seen.outcome == "partial_success" && none(&seen) {
+            let full = Seen {
+                outcome: "success".to_owned(),
+                ..seen.clone()
+            };
+            if !none(&full) {
+                seen = full;
+            }
+        }
         let mut tested = Vec::new();
         let mut branches: Vec<Branch> = Vec::new();
         for (place, (edge, row)) in edges.iter().enumerate() {
-            let held = self.holds(line, row, &seen);
+            let held = self.holds(row, &seen, &line.last.output);
             tested.extend(held.map(|held| (place, held)));
             if held == Some(false) {
                 continue;
@@ -183,6 +200,7 @@ impl Rules<'_> {
         line.steps.clear();
         line.cancelled.clear();
         line.own_visits.clear();
+        line.around = line.latest_words();
         line.outcomes.clear();
         line.path.clear();
         line.updates.clear();

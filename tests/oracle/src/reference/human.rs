@@ -1,10 +1,11 @@
-//! Human gates (rules H1 to H4).
+//! Human gates (rules H1 to H6).
 
 use super::attempt::{Said, millis};
-use super::route::normal;
+use super::route::{is_for_failures, shown};
 use super::{Line, Rules, Stop, attribute};
-use crate::description::Reaction;
-use crate::trace::{End, Step};
+use crate::conditions::{Seen, normal, without_key};
+use crate::description::{Edge, Reaction};
+use crate::trace::{End, Step, Values};
 
 /// An answer that a gate offers.
 #[derive(Clone)]
@@ -15,65 +16,183 @@ struct Choice {
     free: bool,
 }
 
-/// The key of a label: that of `[K] x`, `K) x` or `K - x`, else the first letter.
-fn key(label: &str) -> String {
+/// The key that a label is written with: that of `[K] x`, `K) x` or `K - x`.
+fn written_key(label: &str) -> Option<String> {
     let chars: Vec<char> = label.trim().chars().collect();
     match chars[..] {
-        ['[', key, ']', ..] | [key, ')', ..] | [key, ' ', '-', ' ', ..] => key.to_string(),
-        [first, ..] => first.to_uppercase().collect(),
-        [] => String::new(),
+        ['[', key, ']', ..] | [key, ')', ..] | [key, ' ', '-', ' ', ..] => Some(key.to_string()),
+        _ => None,
+    }
+}
+
+/// Rule H1: written keys stand. Each other choice, those of any text last, has the first letter of its label if that is
+/// free; who is left over has the first letter or digit that is free, else a number.
+fn name_keys(choices: &mut [Choice]) {
+    let taken = |choices: &[Choice], key: &str| choices.iter().any(|choice| choice.key.to_uppercase() == key);
+    for choice in choices.iter_mut() {
+        choice.key = written_key(&choice.label).unwrap_or_default();
+    }
+    for free in [false, true] {
+        for round in ["first letters", "any letter", "numbers"] {
+            for at in 0..choices.len() {
+                if choices[at].free != free || !choices[at].key.is_empty() {
+                    continue;
+                }
+                let letters: Vec<String> = choices[at]
+                    .label
+                    .chars()
+                    .filter(|c| c.is_alphanumeric())
+                    .map(|c| c.to_uppercase().to_string())
+                    .collect();
+                let wanted: Vec<String> = match round {
+                    "first letters" => letters.into_iter().take(1).collect(),
+                    "any letter" => letters,
+                    _ => (1..=choices.len() * 2).map(|number| number.to_string()).collect(),
+                };
+                let key = wanted.into_iter().find(|key| !taken(choices, key));
+                choices[at].key = key.unwrap_or_default();
+            }
+        }
     }
 }
 
 impl Rules<'_> {
-    fn choices(&self, at: &str) -> Vec<Choice> {
+    /// The choices of a gate, each with the places of the edges that bear its label.
+    fn choices(&self, edges: &[(usize, &Edge)]) -> Vec<(Choice, Vec<usize>)> {
         let mut choices: Vec<Choice> = Vec::new();
-        for (_, edge) in self.graph.out(at) {
-            let label = attribute(&edge.attributes, "label");
-            let free = attribute(&edge.attributes, "freeform") == "true";
-            let conditional = !attribute(&edge.attributes, "condition").trim().is_empty()
-                || ["success", "failure", "conditional"]
-                    .contains(&attribute(&edge.attributes, "condition_type"));
-            // An edge that has a condition and no label is not for a person to choose.
-            if label.is_empty() && conditional && !free {
+        let mut places: Vec<Vec<usize>> = Vec::new();
+        for (place, (_, edge)) in edges.iter().enumerate() {
+            if is_for_failures(edge) {
                 continue;
             }
-            let label = match label {
-                "" => edge.to.clone(),
-                label => label.to_owned(),
-            };
-            // Edges of one label are one choice, which conditions lead to different nodes.
-            let known = choices.iter().any(|known| normal(&known.label) == normal(&label));
-            if conditional && known {
+            let label = shown(edge);
+            let known = choices
+                .iter()
+                .position(|known| normal(&known.label) == normal(label));
+            if let Some(known) = known {
+                places[known].push(place);
                 continue;
             }
+            places.push(vec![place]);
             choices.push(Choice {
-                key: key(&label),
-                label,
+                key: String::new(),
+                label: label.to_owned(),
                 to: edge.to.clone(),
-                free,
+                free: attribute(&edge.attributes, "freeform") == "true",
             });
         }
-        choices
+        name_keys(&mut choices);
+        choices.into_iter().zip(places).collect()
+    }
+
+    /// Rule H5: which choices are offered, and which are not. Conditions are asked as if the choice had been made.
+    fn offers(&self, line: &Line, at: &str) -> (Vec<Choice>, Vec<(Choice, String)>) {
+        let edges = self.graph.out(at);
+        let (mut offered, mut withheld) = (Vec::new(), Vec::new());
+        for (mut choice, places) in self.choices(&edges) {
+            let seen = self.seen(line, at);
+            let made = chosen(&choice, "person", "");
+            let mut seen = Seen {
+                outcome: "success".to_owned(),
+                preferred_label: choice.label.clone(),
+                failure_reason: String::new(),
+                last_stage: at.to_owned(),
+                ..seen
+            };
+            seen.context.remove("human.gate.text");
+            seen.context.extend(made.updates.clone());
+            let own = [
+                ("outcome", "success"),
+                ("preferred_label", &choice.label),
+                ("last_stage", at),
+            ];
+            seen.context
+                .extend(own.map(|(key, text)| (key.to_owned(), text.into())));
+            let tested = self.test_as(&edges, &places, &seen, &made.updates);
+            // What hangs on the text of the answer is decided when that is given.
+            let by_text = tested.iter().map(|(place, _)| *place).find(|place| {
+                let condition = attribute(&edges[*place].1.attributes, "condition");
+                condition.contains("human.gate.text")
+            });
+            match self.preferred(&edges, &places, &tested).or(by_text) {
+                Some(place) => {
+                    choice.to = edges[place].1.to.clone();
+                    offered.push(choice);
+                }
+                None => {
+                    let unmet = tested
+                        .iter()
+                        .map(|(place, _)| self.unmet(edges[*place].1, &seen, &made.updates));
+                    let unmet = unmet.collect::<Vec<_>>().join("; ");
+                    withheld.push((choice, unmet));
+                }
+            }
+        }
+        (offered, withheld)
+    }
+
+    fn test_as(
+        &self,
+        edges: &[(usize, &Edge)],
+        places: &[usize],
+        seen: &Seen,
+        output: &Values,
+    ) -> Vec<(usize, bool)> {
+        let mut tested = Vec::new();
+        for place in places {
+            let held = self.holds(edges[*place].1, seen, output);
+            tested.extend(held.map(|held| (*place, held)));
+            if self.first_match() && held != Some(false) {
+                break;
+            }
+        }
+        tested
+    }
+
+    /// A condition that does not hold, in words.
+    fn unmet(&self, edge: &Edge, seen: &Seen, output: &Values) -> String {
+        let (told, mut values) = self.told(edge, seen, output);
+        values.sort();
+        let values = values.into_iter().map(|(key, value)| match value.as_str() {
+            "" => format!("{key} is empty"),
+            value => format!("{key} is `{value}`"),
+        });
+        format!(
+            "`{told}` does not hold: {}",
+            values.collect::<Vec<_>>().join(", ")
+        )
     }
 
     /// Asks a person for the way on.
     pub(super) fn ask(&self, line: &mut Line, at: &str, attempt: u32) -> Result<Said, Stop> {
         let name = self.name(line, at, attempt);
         let attributes = self.graph.attributes_of(at);
-        let choices = self.choices(at);
+        let (choices, withheld) = self.offers(line, at);
+        let shown = |(choice, why): &(Choice, String)| match choice.free {
+            true => format!("any text: {} ({why})", without_key(&choice.label)),
+            false => format!("[{}] {} ({why})", choice.key, without_key(&choice.label)),
+        };
         if choices.is_empty() {
-            return Ok(Said::terminal(
-                "the gate has no outgoing edge that a person could choose",
-            ));
+            let told: Vec<String> = withheld.iter().map(shown).collect();
+            return Ok(Said::terminal(&match told.is_empty() {
+                true => "the gate has no outgoing edge that a person could choose".to_owned(),
+                false => format!("the gate offers no choice; withheld are {}", told.join(", ")),
+            }));
         }
+        let all: Vec<Choice> = choices
+            .iter()
+            .chain(withheld.iter().map(|(choice, _)| choice))
+            .cloned()
+            .collect();
+        let is_offered = |choice: &Choice| choices.iter().any(|offered| offered.label == choice.label);
         let wanted = attribute(attributes, "human.default_choice");
-        let default = named(&choices, wanted).cloned();
+        let default = named(&all, wanted).filter(|choice| is_offered(choice)).cloned();
         let timeout = attributes.get("timeout").map(|text| millis(text) as u64);
         let offered = |choice: &Choice| (choice.key.clone(), choice.label.clone(), choice.to.clone());
         line.say(Step::Asked {
             name: name.clone(),
             choices: choices.iter().map(offered).collect(),
+            withheld: withheld.iter().map(shown).collect(),
             default: default.as_ref().map(|choice| choice.key.clone()),
             timeout,
         });
@@ -84,8 +203,12 @@ impl Rules<'_> {
         };
         match reaction {
             Reaction::Answer(answer) => {
-                let fixed: Vec<Choice> = choices.iter().filter(|choice| !choice.free).cloned().collect();
+                let known = |choice: &&Choice| !choice.free || !is_offered(choice);
+                let fixed: Vec<Choice> = all.iter().filter(known).cloned().collect();
                 if let Some(choice) = named(&fixed, &answer) {
+                    if !is_offered(choice) {
+                        return Ok(skipped(line, name));
+                    }
                     line.say(Step::Answered {
                         name,
                         answer: choice.label.clone(),

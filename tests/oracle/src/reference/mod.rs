@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::conditions;
 use crate::description::{Attributes, Call, Edge, Graph, Node, Script};
 use crate::trace::{End, Recorded, Step, Trace, Values, Way};
 
@@ -130,6 +131,8 @@ struct Line {
     /// The visits since the branch began.
     own_visits: BTreeMap<String, u32>,
     outcomes: BTreeMap<String, Recorded>,
+    /// How stages had ended on the lines around a branch when it began.
+    around: BTreeMap<String, String>,
     path: Vec<String>,
     last: Last,
     /// What its stages set, one over the other.
@@ -277,6 +280,7 @@ impl Line {
             visits: BTreeMap::new(),
             own_visits: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            around: BTreeMap::new(),
             path: Vec::new(),
             // What began the line went well.
             last: Last {
@@ -303,6 +307,17 @@ impl Line {
         for step in std::mem::take(&mut self.cancelled) {
             self.say(step);
         }
+    }
+
+    /// The latest outcome word of each stage, on this line, else on those around it.
+    fn latest_words(&self) -> BTreeMap<String, String> {
+        let own = self
+            .outcomes
+            .iter()
+            .map(|(node, recorded)| (node.clone(), recorded.word.clone()));
+        let mut words = self.around.clone();
+        words.extend(own);
+        words
     }
 
     fn set(&mut self, key: &str, value: impl Into<Value>) {
@@ -394,14 +409,50 @@ impl Rules<'_> {
         Ok(())
     }
 
+    /// The outcome with which a node is an unsatisfied goal gate, at this end of the run.
+    ///
+    /// Where the gate is a condition, that must hold: of the node's own latest outcome, and on the exit of the stage
+    /// that ran last.
+    fn unsatisfied(&self, line: &Line, id: &str, from: &str) -> Option<Recorded> {
+        let gate = attribute(self.graph.attributes_of(id), "goal_gate");
+        let failed = |word: &str| ["fail", "retry"].contains(&word);
+        if ["", "false"].contains(&gate) {
+            return None;
+        }
+        if self.graph.part(id) == Part::Exit {
+            let open = gate != "true" && from == id && !conditions::holds(gate, &self.seen(line, id));
+            return open.then(|| Recorded {
+                word: line.last.word.clone(),
+                notes: line.last.reason.clone(),
+                record: String::new(),
+            });
+        }
+        let recorded = line.outcomes.get(id)?.clone();
+        let satisfied = if gate == "true" {
+            !failed(&recorded.word)
+        } else {
+            let mut seen = self.seen(line, id);
+            seen.outcome = recorded.word.clone();
+            seen.preferred_label = String::new();
+            seen.failure_reason = match failed(&recorded.word) {
+                true => recorded.notes.clone(),
+                false => String::new(),
+            };
+            conditions::holds(gate, &seen)
+        };
+        (!satisfied).then_some(recorded)
+    }
+
     /// Rule R7: where the first unsatisfied gate sends a run that is about to end well.
     fn goal_gates(&self, line: &mut Line, from: &str) -> Result<Option<String>, Stop> {
-        let unsatisfied = self.graph.nodes.iter().find(|node| {
-            let outcome = line.outcomes.get(&node.id);
-            attribute(&node.attributes, "goal_gate") == "true"
-                && outcome.is_some_and(|outcome| ["fail", "retry"].contains(&outcome.word.as_str()))
-        });
-        let Some(gate) = unsatisfied else {
+        let mut unsatisfied = None;
+        for node in &self.graph.nodes {
+            if let Some(recorded) = self.unsatisfied(line, &node.id, from) {
+                unsatisfied = Some((node, recorded));
+                break;
+            }
+        }
+        let Some((gate, outcome)) = unsatisfied else {
             return Ok(None);
         };
         let names = ["retry_target", "fallback_retry_target"];
@@ -413,11 +464,10 @@ impl Rules<'_> {
             .find(|id| self.graph.node(id).is_some());
         let limit = number(&self.graph.attributes, "max_goal_gate_reroutes").unwrap_or(50);
         let Some(target) = target.filter(|_| line.reroutes < limit) else {
-            let outcome = &line.outcomes[&gate.id];
             return Err(Stop::Abort(End::GoalGate {
                 node: gate.id.clone(),
-                outcome: outcome.word.clone(),
-                reason: outcome.notes.clone(),
+                outcome: outcome.word,
+                reason: outcome.notes,
                 limit: target.map(|_| limit),
             }));
         };

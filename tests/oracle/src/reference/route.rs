@@ -2,9 +2,9 @@
 
 use super::attempt::or_unsaid;
 use super::{Line, Part, Rules, Stop, attribute, number};
-use crate::conditions::{self, Seen};
+use crate::conditions::{self, Seen, normal};
 use crate::description::Edge;
-use crate::trace::{End, Step, Way};
+use crate::trace::{End, Step, Values, Way};
 use serde_json::Value;
 
 /// A way, the word of the rule that chose it, and where it leads.
@@ -19,21 +19,102 @@ impl Rules<'_> {
             current_node: at.to_owned(),
             last_stage: line.last.stage.clone(),
             context: line.context.clone(),
+            visits: line.visits.clone(),
+            outcomes: line.latest_words(),
         }
     }
 
-    /// Whether an edge's condition holds; nothing where it has none.
-    pub(super) fn holds(&self, line: &Line, edge: &Edge, seen: &Seen) -> Option<bool> {
+    /// Whether an edge's condition holds; nothing where it has none. `output` is what the stage itself gave.
+    pub(super) fn holds(&self, edge: &Edge, seen: &Seen, output: &Values) -> Option<bool> {
         let condition = attribute(&edge.attributes, "condition");
         if !condition.trim().is_empty() {
             return Some(conditions::holds(condition, seen));
         }
         match attribute(&edge.attributes, "condition_type") {
-            "success" => Some(line.last.word != "fail"),
-            "failure" => Some(line.last.word == "fail"),
-            "conditional" => Some(output_fits(line, attribute(&edge.attributes, "condition_value"))),
+            "success" => Some(seen.outcome != "fail"),
+            "failure" => Some(seen.outcome == "fail"),
+            "conditional" => Some(output_fits(
+                output,
+                attribute(&edge.attributes, "condition_value"),
+            )),
             _ => None,
         }
+    }
+
+    /// What the conditions of a node's edges say, by place; under first match only up to the first that may be taken.
+    fn test(
+        &self,
+        line: &Line,
+        edges: &[(usize, &Edge)],
+        among: &[usize],
+        seen: &Seen,
+    ) -> Vec<(usize, bool)> {
+        let mut tested = Vec::new();
+        for place in among {
+            let held = self.holds(edges[*place].1, seen, &line.last.output);
+            tested.extend(held.map(|held| (*place, held)));
+            if self.first_match() && held != Some(false) {
+                break;
+            }
+        }
+        tested
+    }
+
+    pub(super) fn first_match(&self) -> bool {
+        attribute(&self.graph.attributes, "routing") == "first_match"
+    }
+
+    /// Among some edges of a gate: the first that may be taken, or of those that hold, else of the plain ones, the best.
+    pub(super) fn preferred(
+        &self,
+        edges: &[(usize, &Edge)],
+        among: &[usize],
+        tested: &[(usize, bool)],
+    ) -> Option<usize> {
+        let result = |place: &usize| tested.iter().find(|(at, _)| at == place).map(|(_, held)| *held);
+        if self.first_match() {
+            let first = among.iter().find(|place| result(place) != Some(false));
+            return first.copied();
+        }
+        let held: Vec<usize> = among
+            .iter()
+            .copied()
+            .filter(|place| result(place) == Some(true))
+            .collect();
+        let plain: Vec<usize> = among
+            .iter()
+            .copied()
+            .filter(|place| result(place).is_none())
+            .collect();
+        let chosen = best(edges, &held).or_else(|| best(edges, &plain));
+        chosen.map(|(place, _)| place)
+    }
+
+    /// A gate that was answered follows that choice; one that failed the edges for failures (rules H3, H5).
+    fn from_gate(
+        &self,
+        line: &Line,
+        edges: &[(usize, &Edge)],
+        seen: &Seen,
+    ) -> (Option<(usize, &'static str)>, Vec<(usize, bool)>) {
+        let failed = line.last.word == "fail";
+        let wanted = normal(&line.last.preferred_label);
+        let fits = |place: &usize| {
+            let edge = edges[*place].1;
+            match failed {
+                true => is_for_failures(edge),
+                false => !is_for_failures(edge) && normal(shown(edge)) == wanted,
+            }
+        };
+        let among: Vec<usize> = (0..edges.len()).filter(fits).collect();
+        let tested = self.test(line, edges, &among, seen);
+        let rule = match (failed, self.first_match()) {
+            (false, _) => "choice",
+            (true, true) => "first_match",
+            (true, false) => "condition",
+        };
+        let chosen = self.preferred(edges, &among, &tested);
+        (chosen.map(|place| (place, rule)), tested)
     }
 
     /// Chooses the way on, records the choice, and gives the next node or the end.
@@ -41,28 +122,37 @@ impl Rules<'_> {
         let graph = self.graph;
         let seen = self.seen(line, at);
         let edges = graph.out(at);
-        let first_match = attribute(&graph.attributes, "routing") == "first_match";
+        let first_match = self.first_match();
+        let all: Vec<usize> = (0..edges.len()).collect();
         let mut tested = Vec::new();
-        let mut chosen: Option<(usize, &'static str)> = None;
         let (way, rule, result) = if graph.is_fan_out(at) {
             self.after_block(line, at)
         } else {
-            if first_match {
-                for (place, (_, edge)) in edges.iter().enumerate() {
-                    let held = self.holds(line, edge, &seen);
-                    tested.extend(held.map(|held| (place, held)));
-                    // The plain edges of a gate are its answers (rules H2, H3).
-                    let unanswered = held.is_none() && graph.is_gate(at) && !answered(line, edge);
-                    if held != Some(false) && !unanswered {
-                        chosen = Some((place, "first_match"));
-                        break;
+            let chosen;
+            if graph.is_gate(at) {
+                (chosen, tested) = self.from_gate(line, &edges, &seen);
+            } else {
+                tested = self.test(line, &edges, &all, &seen);
+                let mut found = match first_match {
+                    true => self
+                        .preferred(&edges, &all, &tested)
+                        .map(|place| (place, "first_match")),
+                    false => self.five_steps(line, at, &edges, &tested),
+                };
+                // A partial success that finds no edge is tried as a success (rule R12).
+                if found.is_none() && line.last.word == "partial_success" {
+                    let full = Seen {
+                        outcome: "success".to_owned(),
+                        ..seen.clone()
+                    };
+                    let again = self.test(line, &edges, &all, &full);
+                    let place = self.preferred(&edges, &all, &again);
+                    if let Some(place) = place {
+                        found = Some((place, "partial_as_success"));
+                        tested = again;
                     }
                 }
-            } else {
-                for (place, (_, edge)) in edges.iter().enumerate() {
-                    tested.extend(self.holds(line, edge, &seen).map(|held| (place, held)));
-                }
-                chosen = self.five_steps(line, at, &edges, &tested);
+                chosen = found;
             }
             match chosen {
                 Some((place, rule)) => {
@@ -125,11 +215,8 @@ impl Rules<'_> {
         self.after_failure(line, at)
     }
 
-    /// Whether plain edges take a failure, too (rule R3). Those of a gate are answers, and silence is none (rule H3).
+    /// Whether plain edges take a failure, too (rule R3).
     fn routes_failures(&self, at: &str) -> bool {
-        if self.graph.is_gate(at) {
-            return false;
-        }
         let own = attribute(self.graph.attributes_of(at), "on_failure");
         let common = attribute(&self.graph.attributes, "on_failure");
         own == "route" || own.is_empty() && common == "route"
@@ -157,8 +244,6 @@ impl Rules<'_> {
             .collect();
         if line.last.word == "fail" && self.graph.part(at) != Part::Routing && !self.routes_failures(at) {
             plain.retain(|place| self.graph.part(&edges[*place].1.to) == Part::Routing);
-            // A gate that failed has no answer (rule H3).
-            plain.retain(|_| !self.graph.is_gate(at));
             return steps_two_to_five(line, edges, &plain).map(|(place, _)| (place, "failure_to_routing"));
         }
         steps_two_to_five(line, edges, &plain)
@@ -216,32 +301,40 @@ impl Rules<'_> {
         let seen = self.seen(line, at);
         let mut text = format!("no edge of `{at}` may be taken");
         for (_, edge) in edges {
-            // An edge without condition can only be an answer that was not given.
-            if self.holds(line, edge, &seen).is_none() {
+            // At a gate only the edges of the choice were tested.
+            let other = normal(shown(edge)) != normal(&line.last.preferred_label) || is_for_failures(edge);
+            if self.holds(edge, &seen, &line.last.output).is_none() || self.graph.is_gate(at) && other {
                 continue;
             }
-            let condition = attribute(&edge.attributes, "condition");
-            let kind = attribute(&edge.attributes, "condition_type");
-            let value = attribute(&edge.attributes, "condition_value");
-            let (told, values) = match (condition, kind) {
-                ("", "conditional") => {
-                    let key = output_key(value);
-                    let found = line.last.output.get(&key).map(Value::to_string);
-                    let told = format!("condition_value={value}");
-                    (told, vec![(key, found.unwrap_or_default())])
-                }
-                ("", kind) => {
-                    let outcome = ("outcome".to_owned(), seen.outcome.clone());
-                    (format!("condition_type={kind}"), vec![outcome])
-                }
-                (condition, _) => (condition.to_owned(), conditions::values(condition, &seen)),
-            };
+            let (told, values) = self.told(edge, &seen, &line.last.output);
             text = format!("{text}\n  -> {}: `{told}` is false", edge.to);
             for (key, value) in values {
                 text = format!("{text}, {key} is `{value}`");
             }
         }
         text
+    }
+
+    /// An edge's condition in words, and the values that it sees.
+    pub(super) fn told(&self, edge: &Edge, seen: &Seen, output: &Values) -> (String, Vec<(String, String)>) {
+        let condition = attribute(&edge.attributes, "condition");
+        let kind = attribute(&edge.attributes, "condition_type");
+        let value = attribute(&edge.attributes, "condition_value");
+        match (condition, kind) {
+            ("", "conditional") => {
+                let key = output_key(value);
+                let found = output.get(&key).map(Value::to_string);
+                (
+                    format!("condition_value={value}"),
+                    vec![(key, found.unwrap_or_default())],
+                )
+            }
+            ("", kind) => {
+                let outcome = ("outcome".to_owned(), seen.outcome.clone());
+                (format!("condition_type={kind}"), vec![outcome])
+            }
+            (condition, _) => (condition.to_owned(), conditions::values(condition, seen)),
+        }
     }
 }
 
@@ -302,9 +395,9 @@ fn output_key(written: &str) -> String {
     output_wanted(written).0
 }
 
-fn output_fits(line: &Line, written: &str) -> bool {
+fn output_fits(output: &Values, written: &str) -> bool {
     let (key, value) = output_wanted(written);
-    let Some(found) = line.last.output.get(&key) else {
+    let Some(found) = output.get(&key) else {
         return false;
     };
     match (found, &value) {
@@ -364,25 +457,19 @@ fn best(edges: &[(usize, &Edge)], among: &[usize]) -> Option<(usize, &'static st
     Some((sorted[0], rule))
 }
 
-/// Whether an edge of a gate is the one that was answered.
-fn answered(line: &Line, edge: &Edge) -> bool {
-    let label = attribute(&edge.attributes, "label");
-    line.last.word != "fail"
-        && match normal(label).as_str() {
-            "" => line.last.suggested.contains(&edge.to),
-            label => label == normal(&line.last.preferred_label),
-        }
+/// What a person reads of an edge: its label, else where it leads.
+pub(super) fn shown(edge: &Edge) -> &str {
+    match attribute(&edge.attributes, "label").trim() {
+        "" => &edge.to,
+        _ => attribute(&edge.attributes, "label"),
+    }
 }
 
-/// Lower case, trimmed, without `[K] `, `K) ` or `K - ` in front (Attractor 3.3).
-pub(super) fn normal(label: &str) -> String {
-    let label = label.trim().to_lowercase();
-    let chars: Vec<char> = label.chars().collect();
-    let behind = match chars[..] {
-        ['[', key, ']', ' ', ..] if key.is_alphanumeric() => 4,
-        [key, ')', ' ', ..] if key.is_alphanumeric() => 3,
-        [key, ' ', '-', ' ', ..] if key.is_alphanumeric() => 4,
-        _ => 0,
-    };
-    chars[behind..].iter().collect::<String>().trim().to_owned()
+/// Whether an edge of a gate is for failures only, and no choice (rule H5).
+pub(super) fn is_for_failures(edge: &Edge) -> bool {
+    let condition = attribute(&edge.attributes, "condition");
+    match condition.trim().is_empty() {
+        true => attribute(&edge.attributes, "condition_type") == "failure",
+        false => conditions::needs_failure(condition),
+    }
 }

@@ -1,0 +1,80 @@
+//! The values of `--set`: literals, files and standard input.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use serde_json::Value;
+
+use crate::error::CliError;
+
+/// The largest file that is taken as a value, in bytes.
+const MAX_FILE: u64 = 16 << 20;
+
+/// The name of standard input behind the `@`.
+const STANDARD_INPUT: &str = "-";
+
+/// Reads the values of `--set KEY=VALUE`, in their order.
+///
+/// A value is JSON where it parses, else text. `@FILE` stands for the text of a file and `@-` for that of standard input,
+/// exactly as it stands there; `@@` stands for a literal `@` at the beginning of a text.
+///
+/// # Errors
+/// A pair has no key, or a file cannot be read, is not UTF-8, or is larger than 16 MiB.
+pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliError> {
+    let mut values = Vec::with_capacity(pairs.len());
+    // Standard input can be read only once: the pair that did.
+    let mut drained: Option<&str> = None;
+    for pair in pairs {
+        let (key, value) = pair
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| CliError::usage("set_form", format!("`{pair}` is not of the form KEY=VALUE")))?;
+        let value = match value.strip_prefix('@') {
+            None => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
+            Some(literal) if literal.starts_with('@') => Value::String(literal.to_owned()),
+            Some(STANDARD_INPUT) => {
+                if let Some(first) = drained.replace(key) {
+                    let message = format!(
+                        "`--set {pair}`: standard input was read for `{first}` already, and can be read only once"
+                    );
+                    return Err(CliError::usage("set_file", message).help("pass one of the values in a file"));
+                }
+                text(pair, "standard input", Ok(io::stdin().lock()))?
+            }
+            Some("") => {
+                let message = format!("`--set {pair}` names no file behind the `@`");
+                return Err(CliError::usage("set_file", message).help(literal_at(key, "")));
+            }
+            Some(path) => {
+                let read = text(pair, &format!("`{path}`"), File::open(path));
+                read.map_err(|fault| fault.help(literal_at(key, path)))?
+            }
+        };
+        values.push((key.to_owned(), value));
+    }
+    Ok(values)
+}
+
+/// How a value is written that begins with `@` and names no file.
+fn literal_at(key: &str, rest: &str) -> String {
+    format!("a value that begins with `@` is written `{key}=@@{rest}`")
+}
+
+/// Reads all of an input as text.
+fn text(pair: &str, name: &str, input: io::Result<impl Read>) -> Result<Value, CliError> {
+    let fault = |message: String| CliError::usage("set_file", format!("`--set {pair}`: {message}"));
+    let mut bytes = Vec::new();
+    let read = input.and_then(|input| input.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    read.map_err(|error| fault(format!("cannot read {name}: {error}")))?;
+    if bytes.len() as u64 > MAX_FILE {
+        let message = format!("{name} is larger than {} MiB", MAX_FILE >> 20);
+        return Err(fault(message + "; pass its path, and let a tool read it"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let lines = error.as_bytes().get(..valid).unwrap_or_default();
+        let line = lines.iter().filter(|byte| **byte == b'\n').count() + 1;
+        fault(format!("{name} is not UTF-8 text (line {line}, byte {valid})"))
+    })?;
+    Ok(Value::String(text))
+}

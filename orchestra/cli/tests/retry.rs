@@ -1,0 +1,222 @@
+//! `resume --retry`, and what `resume` and `replay` refuse, through the program (rules D9 and D10).
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::json;
+use support::{Place, Started};
+
+/// A tool that counts its runs and succeeds once the file `fixed` is there, between one before and one behind it.
+const FLAKY: &str = r#"digraph flaky {
+    start -> first -> build -> last -> exit
+    first [shape=parallelogram, tool_command="echo first >> first"]
+    build [shape=parallelogram, max_visits=1, tool_command="echo build >> build; test -f fixed"]
+    last  [shape=parallelogram, tool_command="echo last >> last"]
+}
+"#;
+
+#[test]
+fn a_failed_run_is_retried_under_its_id_at_the_stage_that_failed() {
+    let place = Place::new();
+    place.write("a.dot", FLAKY);
+    let failed = place.call(&["run", "a.dot"]).exits(1);
+    let id = place.runs().remove(0);
+    let command = failed.last_line().strip_prefix("retry with: orchestra ").unwrap();
+    assert_eq!(command, format!("resume {id} --retry"));
+    let session = place.status();
+    assert_eq!(
+        (&session["status"], &session["failed_at"]),
+        (&"fail".into(), &"build".into())
+    );
+    let checkpoint = place.read(&format!(".orchestra/runs/{id}/checkpoint.json"));
+    assert!(checkpoint.contains("\"failed_at\": \"build\""), "{checkpoint}");
+    // Without `--retry` the run is over, which is told with the command.
+    let over = place.call(&["resume", "last"]).exits(2);
+    assert!(
+        over.stderr.contains(&format!("orchestra resume {id} --retry")),
+        "{}",
+        over.stderr
+    );
+
+    // It fails once more, and is retried once more.
+    let words: Vec<&str> = command.split(' ').collect();
+    let again = place.call(&words).exits(1);
+    assert!(again.stderr.contains("retries build"), "{}", again.stderr);
+    assert_eq!(again.last_line(), format!("retry with: orchestra {command}"));
+    place.write("fixed", "");
+    let retried = place.call(&[&words[..], &["--json"]].concat()).exits(0);
+    let result = retried.result();
+    assert_eq!(result["run"], id.as_str());
+    assert_eq!(
+        result["path"],
+        json!(["start", "first", "build", "build", "build", "last", "exit"])
+    );
+    assert_eq!(retried.told("PipelineResumed", "retry"), ["build"]);
+    assert_eq!(
+        ["first", "build", "last"].map(|name| place.lines(name)),
+        [1, 3, 1]
+    );
+    let session = place.status();
+    assert_eq!(
+        (&session["status"], session.get("failed_at")),
+        (&"success".into(), None)
+    );
+    let shown = place
+        .call(&["status", "last", "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
+    let failures = shown["path"].as_array().unwrap().iter();
+    assert_eq!(
+        failures.filter(|row| row["error"].is_string()).count(),
+        2,
+        "{shown:#}"
+    );
+    let refused = place.call(&["resume", "last", "--retry"]).exits(2);
+    assert!(
+        refused.stderr.contains("has ended in success"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_retry_whose_process_is_killed_goes_on_by_a_plain_resume() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        FLAKY.replace(
+            "test -f fixed",
+            "test -f fixed && while ! test -f go; do sleep 0.01; done",
+        ),
+    );
+    place.call(&["run", "a.dot"]).exits(1);
+    place.write("fixed", "");
+    let (mut run, _) = Started::of(place.command(&["resume", "last", "--retry"]));
+    run.until_stage("build");
+    place.until("the tool runs", |place| place.lines("build") == 2);
+    run.signal("KILL");
+    run.end();
+    assert_eq!(place.status()["status"], "interrupted");
+    let retried = place.call(&["resume", "last", "--retry"]).exits(2);
+    assert!(retried.stderr.contains("has not failed"), "{}", retried.stderr);
+    place.write("go", "");
+    let resumed = place.call(&["resume", "last"]).exits(0);
+    assert_eq!(
+        resumed.stdout,
+        "success: start -> first -> build -> build -> last -> exit\n"
+    );
+    assert_eq!(
+        ["first", "build", "last"].map(|name| place.lines(name)),
+        [1, 3, 1]
+    );
+}
+
+#[test]
+fn a_run_without_a_matching_edge_goes_on_where_the_graph_was_fixed() {
+    let place = Place::new();
+    let text = |condition: &str| {
+        format!(
+            "digraph {{\n    start -> count -> route\n    count [shape=parallelogram, \
+             tool_command=\"echo x >> counted\"]\n    route [shape=diamond]\n    \
+             route -> exit [condition=\"{condition}\"]\n}}\n"
+        )
+    };
+    place.write("a.dot", text("context.count=2"));
+    let failed = place.call(&["run", "a.dot"]).exits(1);
+    assert!(
+        failed.last_line().ends_with(" --retry --accept-changes"),
+        "{}",
+        failed.stderr
+    );
+    let same = place.call(&["resume", "last", "--retry"]).exits(2);
+    assert!(
+        same.stderr.contains("would fail again in the same way") && same.stderr.contains("--accept-changes"),
+        "{}",
+        same.stderr
+    );
+    place.write("a.dot", text("outcome=success"));
+    place.call(&["resume", "last", "--retry"]).exits(3);
+    let fixed = place
+        .call(&["resume", "last", "--retry", "--accept-changes"])
+        .exits(0);
+    assert_eq!(fixed.stdout, "success: start -> count -> route -> exit\n");
+    assert_eq!(place.lines("counted"), 1);
+}
+
+#[test]
+fn a_stage_of_a_branch_is_retried_with_its_block() {
+    let place = Place::new();
+    place.write(
+        "a.dot",
+        r#"digraph {
+    start -> fan
+    fan [shape=component, error_policy=fail_fast]
+    fan -> left -> join; fan -> right -> join
+    left  [shape=parallelogram, tool_command="echo left >> left"]
+    right [shape=parallelogram, tool_command="echo right >> right; test -f fixed"]
+    join  [shape=tripleoctagon]
+    join -> exit
+}
+"#,
+    );
+    place.call(&["run", "a.dot"]).exits(1);
+    place.write("fixed", "");
+    place.call(&["resume", "last", "--retry"]).exits(0);
+    assert_eq!(place.lines("right"), 2);
+    assert_eq!(place.status()["status"], "success");
+}
+
+#[test]
+fn what_is_refused_leaves_no_run_and_last_means_what_it_meant() {
+    let place = Place::new();
+    place.write("fixed", "").write("a.dot", FLAKY);
+    place.call(&["run", "a.dot"]).exits(0);
+    let id = place.runs().remove(0);
+    let shown = place.call(&["checkpoints", "last"]).exits(0);
+    let command = shown
+        .last_line()
+        .strip_prefix("replay from one with: orchestra ")
+        .unwrap();
+    let words: Vec<&str> = command.split(' ').collect();
+    let points = place
+        .call(&["checkpoints", "last", "--json"])
+        .exits(0)
+        .objects()
+        .remove(0);
+    let last = points["checkpoints"].as_array().unwrap().last().unwrap()["checkpoint"].clone();
+    let last = last.as_str().unwrap();
+    let at_end = ["replay", "last", "--checkpoint", last];
+    let elsewhere = ["replay", "last", "--checkpoint", last, "--run-dir", "there"];
+    place.write("keep/note", "");
+    let occupied = ["replay", "last", "--checkpoint", "cp_000000", "--run-dir", "keep"];
+    for arguments in [&at_end[..], &elsewhere, &occupied] {
+        place.call(arguments).exits(2);
+        assert_eq!(place.runs(), [id.as_str()], "{arguments:?}");
+    }
+    assert!(!place.path("there").exists() && place.path("keep/note").exists());
+    let refused = place.call(&at_end).exits(2);
+    assert!(
+        refused
+            .stderr
+            .contains(&format!("at the checkpoint `{last}`, run `{id}` had ended")),
+        "{}",
+        refused.stderr
+    );
+    place.write("a.dot", FLAKY.replace("echo last", "echo more"));
+    place
+        .call(&["replay", "last", "--checkpoint", "cp_000000"])
+        .exits(3);
+    place.call(&["resume", "last"]).exits(2);
+    assert_eq!(place.runs(), [id.as_str()]);
+    place.write("a.dot", FLAKY);
+    // The command that is printed works.
+    let replayed = place.call(&words).exits(0);
+    assert_eq!(
+        replayed.stdout,
+        "success: start -> first -> build -> last -> exit\n"
+    );
+    assert_eq!(place.runs().len(), 2);
+}

@@ -1,0 +1,74 @@
+//! What a stage wants of its backend, and the backend cannot do.
+
+use orchestra_graph::{Diagnostic, NodeIndex, Severity};
+
+use crate::candidate::{Candidate, Place};
+use crate::choose::Resolver;
+use crate::settings::{BackendKind, Mode};
+
+const CODE: &str = "backend_capability";
+
+/// The attributes that name hooks, and how grave it is where a backend ignores one: the first is a guard.
+const HOOKS: [(&str, Severity); 2] = [
+    ("tool_hooks.pre", Severity::Error),
+    ("tool_hooks.post", Severity::Warning),
+];
+
+impl Resolver<'_> {
+    /// Refuses a conversation with a person on a backend that cannot lead one (rule F8).
+    pub(crate) fn check_mode(
+        &mut self,
+        node: NodeIndex,
+        mode: &Candidate<Mode>,
+        backend: &Candidate<String>,
+        kind: BackendKind,
+    ) {
+        if mode.value != Mode::Interactive || kind.has_tools() {
+            return;
+        }
+        let message = format!(
+            "the backend `{}` cannot talk with a person during a stage",
+            backend.value
+        );
+        let note = match kind {
+            BackendKind::Cli => "a program gets its prompt once and answers once",
+            _ => "a backend of the kind `direct` asks its model once",
+        };
+        self.tell(node, mode.place, |span| {
+            Diagnostic::error(CODE, message, span)
+                .note(note)
+                .help("choose a backend of the kind `agent`, or the mode `autonomous`")
+        });
+    }
+
+    /// Refuses a backend that calls tools itself, around which hooks would not run (rule F8).
+    pub(crate) fn check_hooks(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
+        if kind != BackendKind::Cli {
+            return;
+        }
+        let stages = self.stages;
+        for (name, severity) in HOOKS {
+            let said = stages.of_node(node, name).or_else(|| stages.of_graph(name));
+            let Some(said) = said.filter(|said| said.is_filled()) else {
+                continue;
+            };
+            let id = stages.id(node);
+            let message = format!(
+                "`{name}` does not run around the tool calls of the backend `{}`",
+                backend.value
+            );
+            let help = format!(
+                "choose a backend of the kind `agent`, or write `{name}=\"\"` on `{id}` to run it without the hook"
+            );
+            self.tell(node, Place::Pipeline(said.span), |span| {
+                let fault = match severity {
+                    Severity::Error => Diagnostic::error(CODE, message, span),
+                    _ => Diagnostic::warning(CODE, message, span),
+                };
+                fault
+                    .note("a backend of the kind `cli` is a program that calls its tools itself")
+                    .help(help)
+            });
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Which provider has the model of a stage (rule F11).
+
+use orchestra_graph::{Diagnostic, NodeIndex};
+
+use crate::candidate::{Candidate, Doer, Place, of_attribute, of_configuration};
+use crate::check::unknown_provider;
+use crate::choose::Resolver;
+use crate::resolved::Reason;
+use crate::settings::{BackendKind, PipelineSettings, ProviderKind};
+
+impl ProviderKind {
+    /// Returns the kind of provider that has a model, told by the model's name: `claude-*`, `gpt-*`, `o3*`, `gemini-*`,
+    /// `VENDOR/MODEL` for OpenRouter, `MODEL:TAG` for Ollama. `None` where the name tells nothing.
+    ///
+    /// ```
+    /// use orchestra_config::ProviderKind;
+    /// assert_eq!(ProviderKind::of_model("claude-sonnet-4-5"), Some(ProviderKind::Anthropic));
+    /// assert_eq!(ProviderKind::of_model("o4-mini"), Some(ProviderKind::OpenAi));
+    /// assert_eq!(ProviderKind::of_model("my-own-model"), None);
+    /// ```
+    pub fn of_model(model: &str) -> Option<ProviderKind> {
+        let model = model.to_ascii_lowercase();
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| model.starts_with(prefix));
+        if model.contains('/') {
+            Some(ProviderKind::OpenRouter)
+        } else if model.contains(':') && !model.starts_with("ft:") {
+            Some(ProviderKind::Ollama)
+        } else if starts(&["claude-"]) {
+            Some(ProviderKind::Anthropic)
+        } else if starts(&["gemini-", "gemma-"]) {
+            Some(ProviderKind::Gemini)
+        } else if starts(&["gpt-oss"]) {
+            // Its weights are public: many serve it, OpenAI does not.
+            None
+        } else if starts(&["gpt-", "chatgpt-", "codex-", "ft:"]) || is_o_series(&model) {
+            Some(ProviderKind::OpenAi)
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether the models of this kind are one vendor's own, so that a name tells them from those of others.
+    const fn is_vendor(self) -> bool {
+        matches!(
+            self,
+            ProviderKind::Anthropic | ProviderKind::OpenAi | ProviderKind::Gemini
+        )
+    }
+}
+
+/// Returns whether a name in lower case is one of `o1`, `o3-mini`, `o4-mini-2025-04-16` and so on.
+///
+/// ```
+/// use orchestra_config::is_o_series;
+/// assert!(is_o_series("o3-mini") && !is_o_series("opus") && !is_o_series("o-1"));
+/// ```
+pub fn is_o_series(model: &str) -> bool {
+    let Some(rest) = model.strip_prefix('o') else {
+        return false;
+    };
+    let version = rest.split('-').next().unwrap_or_default();
+    !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What the name of a model says of its provider.
+enum Told {
+    One(String, Reason),
+    /// Several providers have it, in the order of their names.
+    Several(Vec<String>),
+    Nothing,
+}
+
+impl Resolver<'_> {
+    /// Chooses the provider of a stage: the one that is named for it, else the one that its model tells, else the one that
+    /// holds for the project.
+    pub(crate) fn provider(
+        &mut self,
+        node: NodeIndex,
+        doer: &Doer<'_>,
+        own: Option<&PipelineSettings>,
+        kind: BackendKind,
+        model: Option<&Candidate<String>>,
+    ) -> Option<Candidate<String>> {
+        let configuration = &self.project.configuration;
+        let providers = &configuration.providers;
+        let named = of_attribute(self.stages.of_node(node, "llm_provider"))
+            .or_else(|| doer.said(&doer.agent.provider))
+            .or_else(|| of_attribute(self.stages.of_graph("llm_provider")))
+            .or_else(|| of_configuration(own.and_then(|own| own.provider.as_ref()), Reason::Pipeline));
+        let only = || {
+            let mut named = providers.named.iter();
+            let first = named.next().filter(|_| named.next().is_none())?;
+            Some(Candidate {
+                value: first.0.clone(),
+                reason: Reason::Project,
+                place: Place::Configuration(first.1.span),
+            })
+        };
+        let mut ambiguous = None;
+        let chosen = named.or_else(|| {
+            let usual = of_configuration(providers.default.as_ref(), Reason::Project).or_else(only);
+            let Some(model) = model.filter(|_| self.project.path.is_some()) else {
+                return usual;
+            };
+            match self.told_by_model(&model.value, usual.as_ref().map(|usual| usual.value.as_str())) {
+                Told::Nothing => usual,
+                Told::One(value, reason) => Some(Candidate {
+                    value,
+                    reason,
+                    place: model.place,
+                }),
+                Told::Several(names) => {
+                    ambiguous = Some((model.clone(), names));
+                    None
+                }
+            }
+        });
+        if let Some((model, names)) = ambiguous.as_ref().filter(|_| kind.needs_model()) {
+            self.tell_ambiguous(node, model, names);
+        }
+        let configuration = &self.project.configuration;
+        match &chosen {
+            None if ambiguous.is_some() => {}
+            Some(chosen) => {
+                let known = configuration.provider_kind(&chosen.value).is_some()
+                    || configuration.providers.named.contains_key(&chosen.value);
+                if !known {
+                    self.tell(node, chosen.place, |span| {
+                        unknown_provider(configuration, &chosen.value, span)
+                    });
+                }
+            }
+            None if !kind.needs_model() => {}
+            // Without a configuration nothing is said of models yet; a run says so where it needs one.
+            None if self.project.path.is_some() => {
+                let message = format!("nothing says which provider `{}` uses", self.stages.id(node));
+                self.tell(node, Place::Nowhere, |span| {
+                    Diagnostic::error("unknown_provider", message, span)
+                        .help("add `providers: {default: NAME}` to the configuration")
+                });
+            }
+            None => {}
+        }
+        chosen
+    }
+
+    /// Finds the provider that has a model; `usual` is the one that is taken where a name tells nothing, and where several
+    /// fit and it is among them.
+    fn told_by_model(&self, model: &str, usual: Option<&str>) -> Told {
+        let configuration = &self.project.configuration;
+        let named = &configuration.providers.named;
+        let decide = |names: Vec<String>, reason: Reason| match names.as_slice() {
+            [] => None,
+            names if names.iter().any(|name| usual == Some(name)) => Some(Told::Nothing),
+            [one] => Some(Told::One(one.clone(), reason)),
+            _ => Some(Told::Several(names)),
+        };
+        let names_it = |models: &crate::settings::Names<String>| {
+            models.contains_key(model) || models.values().any(|known| known.value == model)
+        };
+        let by_models = named
+            .iter()
+            .filter(|(_, provider)| names_it(&provider.value.models));
+        let by_models = by_models.map(|(name, _)| name.clone()).collect();
+        if let Some(told) = decide(by_models, Reason::Models) {
+            return told;
+        }
+        let Some(family) = ProviderKind::of_model(model) else {
+            return Told::Nothing;
+        };
+        // A server that serves models of many vendors has none by their names, unless no other is there.
+        if !family.is_vendor() && usual.is_some() {
+            return Told::Nothing;
+        }
+        let is_of_family = |name: &&String| configuration.provider_kind(name) == Some(family);
+        let by_family = named.keys().filter(is_of_family).cloned().collect();
+        if let Some(told) = decide(by_family, Reason::Family) {
+            return told;
+        }
+        // A vendor's own API has no model of another vendor, whose API is known without a configuration.
+        let is_elsewhere = usual.is_none_or(|usual| {
+            let is_proxied = named
+                .get(usual)
+                .is_some_and(|usual| usual.value.api_base.is_some());
+            let kind = configuration.provider_kind(usual);
+            kind.is_some_and(|kind| kind.is_vendor() && kind != family) && !is_proxied
+        });
+        match is_elsewhere {
+            true => Told::One(family.word().to_owned(), Reason::Family),
+            false => Told::Nothing,
+        }
+    }
+
+    fn tell_ambiguous(&mut self, node: NodeIndex, model: &Candidate<String>, names: &[String]) {
+        let id = self.stages.id(node);
+        let message = format!("several providers have the model `{}` of `{id}`", model.value);
+        let note = format!("the providers are `{}`", names.join("`, `"));
+        let help = match names.first() {
+            Some(first) => {
+                format!("write `llm_provider={first}` on `{id}`, or make one the default provider")
+            }
+            None => String::new(),
+        };
+        self.tell(node, model.place, |span| {
+            Diagnostic::error("ambiguous_provider", message, span)
+                .note(note)
+                .help(help)
+        });
+    }
+}

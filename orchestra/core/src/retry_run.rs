@@ -1,0 +1,130 @@
+//! Where a run that failed is retried (rule D9).
+
+use orchestra_graph::{NodeIndex, Pipeline, Role};
+
+use crate::failure::RunFailure;
+use crate::outcome::Status;
+use crate::state::{Line, State};
+
+/// Where a failed run is retried.
+///
+/// ```
+/// use orchestra_core::{Context, Event, Machine, Outcome, RetryPoint, RunFailure, retry_point};
+/// # use orchestra_graph::{Source, load};
+/// # let text = "digraph { start -> build -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let mut machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+/// let id = machine.pending().pop().expect("a stage runs");
+/// let node = id.node;
+/// machine.on(Event::NodeFinished { id, outcome: Outcome::fail("no compiler") }, &mut Vec::new());
+///
+/// let failure = RunFailure::StageFailed { node: "build".to_owned(), reason: "no compiler".to_owned() };
+/// let point = retry_point(machine.pipeline(), machine.state(), &failure, false);
+/// assert_eq!(point, Some(RetryPoint::Stage(node)));
+/// machine.on(Event::Retried { node, from_edges: false }, &mut Vec::new());
+/// assert_eq!(machine.pending()[0].name(machine.pipeline()), "build#2/1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryPoint {
+    /// A new visit of this stage; it may make all its attempts again.
+    Stage(NodeIndex),
+    /// The edges of this node are chosen from again.
+    Edges(NodeIndex),
+}
+
+/// Returns where a run that failed is retried; `None` where it would fail again in the same way, because only a changed
+/// pipeline helps.
+///
+/// A stage of a parallel block is retried with the whole block.
+pub fn retry_point(
+    pipeline: &Pipeline,
+    state: &State,
+    failure: &RunFailure,
+    changed: bool,
+) -> Option<RetryPoint> {
+    let main = &state.main;
+    let named = failure.node().and_then(|id| pipeline.find(id));
+    let stage = |node: NodeIndex| Some(RetryPoint::Stage(block_around(pipeline, node).unwrap_or(node)));
+    match failure {
+        RunFailure::StageFailed { .. }
+        | RunFailure::OutputParse { .. }
+        | RunFailure::FailureBreaker { .. }
+        | RunFailure::GoalGate { .. } => stage(named?),
+        RunFailure::FailureEnd { .. } => stage(led_to_end(pipeline, main)?),
+        RunFailure::NoMatchingEdge { .. } | RunFailure::DeadEnd { .. } => {
+            let node = named?;
+            match block_around(pipeline, node) {
+                Some(block) => Some(RetryPoint::Stage(block)),
+                None if changed => Some(RetryPoint::Edges(node)),
+                None if pipeline.stage(node).row().role == Role::Work => Some(RetryPoint::Stage(node)),
+                None => None,
+            }
+        }
+        RunFailure::MaxVisits { .. } => match block_around(pipeline, named?) {
+            Some(block) => Some(RetryPoint::Stage(block)),
+            // The visit that was one too many is the one that is asked for.
+            None => named.map(RetryPoint::Stage),
+        },
+        RunFailure::CircularPipeline { .. }
+        | RunFailure::MaxRestarts { .. }
+        | RunFailure::InvalidTransition { .. }
+        | RunFailure::BranchReentry { .. }
+            if changed =>
+        {
+            let node = named?;
+            Some(block_around(pipeline, node).map_or(RetryPoint::Edges(node), RetryPoint::Stage))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the stage that led to an end which did as it was told: the one that failed last, else the one before the end.
+fn led_to_end(pipeline: &Pipeline, main: &Line) -> Option<NodeIndex> {
+    let is_failed = |node: &NodeIndex| {
+        let outcome = main.outcomes.get(*node);
+        outcome.is_some_and(|outcome| outcome.status == Status::Fail)
+    };
+    let mut failed = main.errors.iter().rev().map(|error| error.node);
+    let is_work = |node: &NodeIndex| pipeline.stage(*node).row().role == Role::Work;
+    let before = || main.path.iter().rev().skip(1).copied().find(is_work);
+    failed.find(is_failed).or_else(before)
+}
+
+/// Returns the fan-out of the outermost parallel block in which a node is; `None` on the main line.
+fn block_around(pipeline: &Pipeline, node: NodeIndex) -> Option<NodeIndex> {
+    let fan_outs = (0..pipeline.nodes.len() as u32).map(NodeIndex);
+    let around = fan_outs.filter(|fan_out| is_inside(pipeline, *fan_out, node));
+    let around: Vec<NodeIndex> = around.collect();
+    let outermost = around
+        .iter()
+        .find(|one| !around.iter().any(|other| is_inside(pipeline, *other, **one)));
+    outermost.or(around.first()).copied()
+}
+
+/// Whether a node can be reached from the branches of a fan-out without passing its join.
+fn is_inside(pipeline: &Pipeline, fan_out: NodeIndex, node: NodeIndex) -> bool {
+    let Some(block) = pipeline.stage(fan_out).row().fan_out else {
+        return false;
+    };
+    if node == fan_out || node == block.join {
+        return false;
+    }
+    let mut seen = vec![false; pipeline.nodes.len()];
+    let mut ahead = vec![fan_out];
+    while let Some(at) = ahead.pop() {
+        for (_, edge) in pipeline.stage(at).edges() {
+            let to = edge.to;
+            if to == node {
+                return true;
+            }
+            let Some(known) = seen.get_mut(to.at()) else {
+                continue;
+            };
+            let is_exit = pipeline.stage(to).row().role == Role::Exit;
+            if to != block.join && to != fan_out && !is_exit && !std::mem::replace(known, true) {
+                ahead.push(to);
+            }
+        }
+    }
+    false
+}

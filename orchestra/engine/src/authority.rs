@@ -1,0 +1,114 @@
+//! The one door through which context values of stages come (rule K1).
+
+use std::collections::BTreeMap;
+
+use orchestra_core::{EffectId, Outcome};
+use orchestra_graph::{KeyOwner, kind};
+use serde_json::Value;
+
+use crate::event::EventKind;
+use crate::run::Run;
+use crate::stage_end::Finished;
+
+/// How many characters of a key a warning shows.
+const SHOWN: usize = 120;
+/// How many keys a warning names.
+const NAMED: usize = 1_000;
+/// The code of the warning.
+const RESERVED_KEY: &str = "reserved_key";
+
+impl Run {
+    /// Makes the outcome that the run takes from a stage: values under reserved keys are left out, with a warning,
+    /// unless the engine recorded them.
+    pub(crate) fn admit(&self, id: &EffectId, finished: Finished) -> Outcome {
+        let Finished {
+            mut outcome,
+            recorded,
+        } = finished;
+        let runs_tool = self.pipeline.stage(id.node).kind() == kind::TOOL;
+        let may = |key: &str, _: &Value| match KeyOwner::of(key) {
+            None => true,
+            Some(KeyOwner::ToolStage) => runs_tool,
+            Some(_) => false,
+        };
+        let refused = retain(&mut outcome.context_updates, may);
+        self.warn_of_reserved(id, &refused);
+        outcome.context_updates.extend(recorded);
+        outcome
+    }
+
+    /// Makes the outcome that the run takes from its workspace, which was given one with the updates `before`.
+    pub(crate) fn admit_from_workspace(
+        &self,
+        id: &EffectId,
+        before: &BTreeMap<String, Value>,
+        finished: Finished,
+    ) -> Outcome {
+        let Finished {
+            mut outcome,
+            recorded,
+        } = finished;
+        let may = |key: &str, value: &Value| {
+            matches!(KeyOwner::of(key), None | Some(KeyOwner::Workspace)) || before.get(key) == Some(value)
+        };
+        let refused = retain(&mut outcome.context_updates, may);
+        self.warn_of_reserved(id, &refused);
+        outcome.context_updates.extend(recorded);
+        outcome
+    }
+
+    /// Tells of the reserved keys that a stage tried to write.
+    pub(crate) fn warn_of_reserved(&self, id: &EffectId, keys: &[String]) {
+        if keys.is_empty() || !self.sink.wanted() {
+            return;
+        }
+        let shown = |key: &String| match key.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}...", &key[..end]),
+            None => key.clone(),
+        };
+        let shown = keys.iter().take(NAMED).map(shown);
+        let keys_shown: Vec<String> = shown.map(|key| self.redacted(&key).into_owned()).collect();
+        let list: Vec<String> = keys_shown
+            .iter()
+            .map(|key| format!("`{}`", key.escape_debug()))
+            .collect();
+        let more = match keys.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        self.emit(EventKind::StageWarning {
+            node: self.name(id.node),
+            branch: (!id.branch.is_empty()).then(|| id.branch.name(&self.pipeline)),
+            code: RESERVED_KEY.to_owned(),
+            message: format!(
+                "context values left out: {}{more}; only the engine writes these keys",
+                list.join(", ")
+            ),
+            keys: keys_shown,
+        });
+    }
+}
+
+/// Removes the values that may not be written; returns their keys.
+fn retain(updates: &mut BTreeMap<String, Value>, may: impl Fn(&str, &Value) -> bool) -> Vec<String> {
+    let mut refused = Vec::new();
+    updates.retain(|key, value| {
+        let may = may(key, value);
+        if !may {
+            refused.push(key.clone());
+        }
+        may
+    });
+    refused
+}
+
+/// Whether a script may give a value in place of the engine's handler of a kind, which records it in a real run.
+pub(crate) fn is_recorded_by(kind: &str, key: &str) -> bool {
+    match kind {
+        kind::CODERGEN => key == "last_response",
+        kind::FAN_IN => key.starts_with("parallel.fan_in."),
+        kind::MANAGER_LOOP => key.starts_with("stack.child."),
+        kind::TOOL => key.starts_with("tool."),
+        _ => false,
+    }
+}

@@ -1,0 +1,116 @@
+//! `foreign_context_key`: a condition reads a key under which only other tools keep it (rules C1, C2).
+
+use crate::analysis::EdgeCondition;
+use crate::attribute::Known;
+use crate::attributes::Attribute;
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::children::key_pairs;
+use crate::condition::{Comparison, Expression, PLAIN_KEYS, foreign_key, parse_condition};
+use crate::diagnostic::{Diagnostic, Severity};
+
+pub(crate) static CHECK: Check = Check {
+    code: "foreign_context_key",
+    severity: Severity::Warning,
+    summary: "a condition reads a key under which only other tools keep it",
+    source: "rules C1, C2",
+    whole: false,
+    run,
+};
+
+/// What some tools write in place of `context.`.
+const FOREIGN_PREFIX: &str = "ctx.";
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut once = Once::default();
+    for (at, edge) in input.edges_with(&[Known::Condition]) {
+        if let EdgeCondition::Parsed(condition) = input.analysis.condition(at)
+            && let Some(attribute) = edge.attributes.get(Known::Condition)
+        {
+            let mut found = of_condition(input, attribute, condition, &mut once);
+            found = found.map(|fault| fault.edge(input.id(edge.from), input.id(edge.to)));
+            faults.extend(found);
+        }
+    }
+    for (_, node) in input.nodes_with(&[Known::GoalGate]) {
+        if let Some(attribute) = node.attributes.get(Known::GoalGate)
+            && let Some(Ok(condition)) = node.attributes.text(Known::GoalGate).map(parse_condition)
+        {
+            let found = of_condition(input, attribute, &condition, &mut once);
+            faults.extend(found.map(|fault| fault.node(&*node.id)));
+        }
+    }
+}
+
+fn of_condition(
+    input: &Input<'_>,
+    attribute: &Attribute,
+    condition: &Expression,
+    once: &mut Once,
+) -> Option<Diagnostic> {
+    let mut found = None;
+    condition.visit(&mut |part| {
+        let (key, comparison) = match part {
+            Expression::Compare { key, comparison, .. } => (key, Some(*comparison)),
+            Expression::Truthy(key) | Expression::Matches { key, .. } => (key, None),
+            _ => return,
+        };
+        found = found.take().or_else(|| meant(input, key, comparison));
+    });
+    let (key, meant, note) = found?;
+    let text = attribute.value.as_str().unwrap_or_default();
+    let start = text.find(key)?;
+    if !once.first(attribute) {
+        return None;
+    }
+    let span = input
+        .analysis
+        .inside(attribute.value_span, start..start + key.len());
+    let shown = crate::syntax::shorten(key);
+    Some(
+        Diagnostic::warning(CHECK.code, format!("nothing of the engine sets `{shown}`"), span)
+            .label("empty, unless a handler sets it")
+            .note(note)
+            .help(format!("did you mean `{meant}`?"))
+            .fix(span, meant),
+    )
+}
+
+/// What a key of other tools is called here.
+fn meant<'k>(
+    input: &Input<'_>,
+    key: &'k str,
+    comparison: Option<Comparison>,
+) -> Option<(&'k str, String, String)> {
+    if let Some(name) = key.strip_prefix(FOREIGN_PREFIX) {
+        let meant = if PLAIN_KEYS.contains(&name) {
+            name.to_owned()
+        } else {
+            format!("context.{name}")
+        };
+        return Some((
+            key,
+            meant,
+            "keys of the context are written `context.NAME`".to_owned(),
+        ));
+    }
+    // A stage may well keep a `status` of its own; what begins with `tool_` is another engine's.
+    let name = key
+        .strip_prefix("context.")
+        .filter(|name| name.starts_with("tool_"))?;
+    let foreign = foreign_key(name).filter(|_| !is_set(input, name))?;
+    Some((key, foreign.meant(comparison).to_owned(), foreign.help.to_owned()))
+}
+
+/// Whether a stage declares that it sets the key.
+fn is_set(input: &Input<'_>, name: &str) -> bool {
+    let outputs = [Known::OutputKeys, Known::SubpipelineOutputs];
+    input.nodes_with(&outputs).any(|(_, node)| {
+        let mut words = node.attributes.words(Known::OutputKeys);
+        let pairs = node
+            .attributes
+            .text(Known::SubpipelineOutputs)
+            .and_then(key_pairs);
+        words.any(|word| word == name) || pairs.is_some_and(|pairs| pairs.iter().any(|(new, _)| *new == name))
+    })
+}

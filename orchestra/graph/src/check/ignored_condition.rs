@@ -1,0 +1,114 @@
+//! `ignored_condition`: an edge states a condition that is not read (rule R11).
+
+use crate::attribute::Known;
+use crate::attributes::{Attribute, Origin};
+use crate::check::Check;
+use crate::check::input::{Input, Once};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::model::Edge;
+use crate::text::Span;
+
+pub(crate) static CHECK: Check = Check {
+    code: "ignored_condition",
+    severity: Severity::Error,
+    summary: "an edge states a condition that is not read",
+    source: "rule R11",
+    whole: false,
+    run,
+};
+
+fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
+    let mut once = Once::default();
+    for (_, edge) in input.edges_with(&[Known::ConditionType, Known::ConditionValue]) {
+        let Some((attribute, fault)) = beside_condition(edge).or_else(|| value_alone(edge)) else {
+            continue;
+        };
+        if once.first(attribute) {
+            faults.push(fault.edge(input.id(edge.from), input.id(edge.to)));
+        }
+    }
+}
+
+/// A `condition_type` or `condition_value` on an edge whose `condition` is read in its place.
+fn beside_condition(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
+    edge.attributes.filled(Known::Condition)?;
+    let condition = edge.attributes.get(Known::Condition)?;
+    let ty = edge.attributes.get(Known::ConditionType);
+    let value = edge
+        .attributes
+        .get(Known::ConditionValue)
+        .filter(|value| asks(value));
+    let lost = ty.or(value)?;
+    // An edge may overrule a default.
+    if lost.origin != Origin::Explicit && condition.origin == Origin::Explicit {
+        return None;
+    }
+    let name = lost.key.name();
+    let message = format!("`{name}` is not read beside `condition`");
+    let span = lost.key_span.to(lost.value_span);
+    let unconditional = value.is_none() && ty.is_some_and(is_unconditional);
+    let fault = if unconditional {
+        Diagnostic::warning(CHECK.code, message, span)
+            .note("the edge is taken only where its `condition` holds")
+            .help(format!("remove `{name}`"))
+    } else {
+        Diagnostic::error(CHECK.code, message, span)
+            .note("the edge would be taken wherever its `condition` holds")
+            .help("say both in `condition`, such as `outcome=success && context.ready`, or keep only one of them")
+    };
+    Some((
+        lost,
+        fault
+            .label("not read")
+            .related(condition.value_span, "only this is read"),
+    ))
+}
+
+/// A `condition_value` that no `condition_type=conditional` reads.
+fn value_alone(edge: &Edge) -> Option<(&Attribute, Diagnostic)> {
+    let value = edge
+        .attributes
+        .get(Known::ConditionValue)
+        .filter(|value| asks(value))?;
+    let span = value.key_span.to(value.value_span);
+    let Some(ty) = edge.attributes.get(Known::ConditionType) else {
+        let fault = Diagnostic::error(
+            CHECK.code,
+            "`condition_value` is not read without a `condition_type`",
+            span,
+        )
+        .label("not read")
+        .note("the edge would be taken whatever the value is")
+        .help("write `condition_type=conditional` beside it")
+        .fix(
+            Span::new(value.key_span.start, value.key_span.start),
+            "condition_type=conditional, ",
+        );
+        return Some((value, fault));
+    };
+    // An edge may overrule a default.
+    if ty.value.as_str() == Some("conditional") || value.origin != Origin::Explicit {
+        return None;
+    }
+    let message = format!(
+        "`condition_value` is not read beside `condition_type={}`",
+        ty.value
+    );
+    let fault = Diagnostic::error(CHECK.code, message, span)
+        .label("not read")
+        .note("only `condition_type=conditional` reads it")
+        .help("write `condition_type=conditional`, or remove `condition_value`");
+    Some((value, fault))
+}
+
+/// Whether an attribute holds more than white space.
+fn asks(attribute: &Attribute) -> bool {
+    attribute
+        .value
+        .as_str()
+        .is_some_and(|text| !text.trim().is_empty())
+}
+
+fn is_unconditional(ty: &Attribute) -> bool {
+    matches!(ty.value.as_str(), Some("always" | "unconditional"))
+}

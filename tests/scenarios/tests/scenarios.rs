@@ -1,0 +1,43 @@
+//! Each scenario is a folder beside `tests`: a pipeline with its configuration, prompts and files, the script of its model
+//! (`model.yaml`), what the run prints in the end (`expected.txt`), and what is done and asserted (`scenario.rs`).
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+macro_rules! scenarios {
+    ($($name:ident = $path:literal),* $(,)?) => {
+        $(#[path = $path] mod $name;)*
+        const SCENARIOS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+scenarios! {
+    budget_pause = "../budget_pause/scenario.rs",
+    conflict = "../conflict/scenario.rs",
+    crash_in_conversation = "../crash_in_conversation/scenario.rs",
+    forged_approval = "../forged_approval/scenario.rs",
+    large_input = "../large_input/scenario.rs",
+    rate_limit = "../rate_limit/scenario.rs",
+    steered_child = "../steered_child/scenario.rs",
+}
+
+#[test]
+fn every_folder_is_a_scenario_with_all_of_its_files() {
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(support::home()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() && !["src", "tests", "target"].contains(&name.as_str()) {
+            for file in support::OWN {
+                assert!(entry.path().join(file).is_file(), "{name} lacks `{file}`");
+            }
+            folders.push(name);
+        }
+    }
+    folders.sort();
+    let mut declared = SCENARIOS.to_vec();
+    declared.sort_unstable();
+    assert_eq!(folders, declared);
+}
