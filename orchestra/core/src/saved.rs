@@ -145,7 +145,13 @@ pub(crate) struct SavedAt {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SavedOutcome(pub(crate) u32, Status, Option<String>);
+pub(crate) struct SavedOutcome(
+    pub(crate) u32,
+    Status,
+    Option<String>,
+    #[serde(default)] u32,
+    #[serde(default)] pub(crate) Vec<[u32; 4]>,
+);
 
 /// A stage that keeps failing: its node, how often, its reason, and the digest of its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -309,7 +315,10 @@ impl SavedLine {
             outcomes: line
                 .outcomes
                 .iter()
-                .map(|(node, outcome)| SavedOutcome(node.0, outcome.status.clone(), outcome.notes.clone()))
+                .map(|(node, outcome)| {
+                    let NodeOutcome { status, notes, .. } = outcome.clone();
+                    SavedOutcome(node.0, status, notes, outcome.visit, outcome.branch.written())
+                })
                 .collect(),
             path: line.path.iter().map(|node| node.0).collect(),
             last: SavedLast {
@@ -406,8 +415,14 @@ impl SavedLine {
                 )
             }
         };
-        for SavedOutcome(at, status, notes) in self.outcomes {
-            outcomes.set(node(at)?, NodeOutcome { status, notes });
+        for SavedOutcome(at, status, notes, visit, steps) in self.outcomes {
+            let outcome = NodeOutcome {
+                status,
+                notes,
+                visit,
+                branch: BranchPath::read(&steps),
+            };
+            outcomes.set(node(at)?, outcome);
         }
         let last = self.last;
         let mut line = Line {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::{EdgeIndex, NodeIndex};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline};
 use serde_json::Value;
 
 use crate::block::Block;
@@ -63,6 +63,32 @@ pub struct NodeOutcome {
     pub status: Status,
     /// A summary, or the reason of a failure.
     pub notes: Option<String>,
+    /// Which visit of the node it was, from 1.
+    pub visit: u32,
+    /// The branch in which the node ran; a line keeps the outcomes of its branches when they come together.
+    pub branch: BranchPath,
+}
+
+impl NodeOutcome {
+    /// Names the visit that ended so, such as `build#2` or `fan#1:left/build#1`.
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Machine};
+    /// # use orchestra_graph::{Source, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+    /// let (start, outcome) = machine.state().main.outcomes.iter().next().expect("the start has ended");
+    /// assert_eq!(outcome.record(machine.pipeline(), start), "start#1");
+    /// ```
+    pub fn record(&self, pipeline: &Pipeline, node: NodeIndex) -> String {
+        let mut record = self.branch.name(pipeline);
+        if !record.is_empty() {
+            record.push('/');
+        }
+        record.push_str(&format!("{}#{}", pipeline.stage(node).id(), self.visit));
+        record
+    }
 }
 
 /// What routing sees of the stage that ran last (rule R4).

@@ -32,6 +32,7 @@ use crate::settle::Settled;
 use crate::stage::StageContext;
 use crate::stage_end::{Suspension, SuspensionCause};
 use crate::store::{Commit, Position, StageFile, StoreError};
+use crate::stored_text::latest;
 use crate::surroundings::Surroundings;
 use crate::take_up::TakenUp;
 use crate::tell::Began;
@@ -474,6 +475,10 @@ impl Driver {
             Some(Request::Look { id, done }) => {
                 // The stage may be gone.
                 let _ = done.send(Surroundings::of(&self.machine, &id));
+                true
+            }
+            Some(Request::Latest { id, nodes, done }) => {
+                let _ = done.send(latest(&self.machine, &id, nodes.as_deref()));
                 true
             }
             Some(Request::Note {

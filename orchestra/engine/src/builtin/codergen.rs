@@ -152,14 +152,14 @@ pub(crate) async fn ask(
     stage.record_usage(reply.usage.unwrap_or_default());
     let outcome = match reply.answer {
         CodergenAnswer::Text(text) => {
-            keep(stage, StageFile::Response, &text)?;
+            stage.keep_response(&text)?;
             return Ok(Answered::Text(text));
         }
         CodergenAnswer::Outcome(outcome) => outcome,
     };
     let mut finished = Finished::from(outcome);
     if let Some(text) = &reply.response {
-        keep(stage, StageFile::Response, text)?;
+        stage.keep_response(text)?;
         finished = finished.record(LAST_RESPONSE_KEY, last_response(text));
     }
     if let Some(verdict) = reply.verdict {
