@@ -8,7 +8,7 @@ use orchestra_graph::{Decision, Next, NodeIndex, Pipeline, Role, Rule};
 
 use crate::effect::Observation;
 use crate::failure::RunFailure;
-use crate::line::{Flow, Step, facts};
+use crate::line::{Flow, Records, Step, facts};
 use crate::outcome::Status;
 use crate::state::Line;
 
@@ -73,13 +73,14 @@ struct Unsatisfied<'l> {
 /// A gate without a condition is satisfied by a success. A condition is asked of the gate's own outcome and of the
 /// context as it is now; on the exit itself, which has no outcome, of the stage that ran last.
 fn first_unsatisfied<'l>(pipeline: &'l Pipeline, line: &'l Line, from: NodeIndex) -> Option<Unsatisfied<'l>> {
+    let records = Records::new(pipeline, line);
     let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
     let mut states = gates.filter_map(|(row, at)| {
         let gate = NodeIndex(at);
         let condition = row
             .goal_condition
             .and_then(|at| pipeline.conditions.get(at as usize));
-        let mut seen = facts(pipeline, line, pipeline.stage(gate));
+        let mut seen = facts(pipeline, line, pipeline.stage(gate), &records);
         let (status, reason) = if row.role == Role::Exit {
             condition.filter(|_| gate == from)?;
             (&line.last.status, line.last.failure_reason.as_str())
