@@ -20,7 +20,7 @@ fn the_third_try_is_verified() {
     assert_eq!(done.status.code(), Some(0), "{told}");
     assert!(told.contains("verifier, try 1: tests: "), "{told}");
     assert!(told.contains("verifier, try 2: lint: "), "{told}");
-    assert!(told.contains("retry_count: 3\n\n## Features\n"), "{told}");
+    assert!(told.contains("tries: 3\n\n## Features\n"), "{told}");
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn an_author_who_does_not_listen_ends_at_the_failed_end() {
     let done = run(&["deaf"]);
     let told = told(&done);
     assert_eq!(done.status.code(), Some(1), "{told}");
-    assert!(told.contains("-> failed\nretry_count: 3\nfailed_at: 2"), "{told}");
+    assert!(told.contains("-> failed\ntries: 3\nfailed_at: 2"), "{told}");
     assert_eq!(
         told.lines()
             .filter(|line| line.starts_with("  verifier, try"))

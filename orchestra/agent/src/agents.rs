@@ -409,6 +409,14 @@ impl CodergenBackend for Agents {
         };
         calls && !ToolHooks::of_node(stage).is_empty() || resolved.may_write(is_read_only)
     }
+
+    fn key_variables(&self) -> Vec<String> {
+        let models = self.shared.models.iter();
+        models
+            .flat_map(|models| models.key_variables())
+            .map(str::to_owned)
+            .collect()
+    }
 }
 
 impl fmt::Debug for Agents {

@@ -1,11 +1,17 @@
 //! Who answers the questions of a run that its script does not: the command line, nobody (`--auto-approve`), a person; in
 //! this order.
 
-use orchestra_engine::{Answer, AutoApprove, InterviewError, Interviewer, Question, QueueInterviewer};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use orchestra_engine::{
+    Answer, AutoApprove, InterviewError, Interviewer, Question, QuestionKind, QueueInterviewer,
+};
 use orchestra_graph::{Pipeline, kind};
 use orchestra_testkit::{answered_gate, check_answer, gate_question};
 
 use crate::error::CliError;
+use crate::runs::Runs;
 
 /// Answers the questions of a run; silence never approves.
 pub(crate) struct Answers<C> {
@@ -60,6 +66,44 @@ pub(crate) fn given(
     Ok(queue)
 }
 
+/// How other processes answer the questions of a run: the command line that does.
+pub(crate) struct AnswerCommand {
+    runs: Runs,
+    folder: OnceLock<PathBuf>,
+}
+
+impl AnswerCommand {
+    pub(crate) fn new(runs: Runs) -> AnswerCommand {
+        AnswerCommand {
+            runs,
+            folder: OnceLock::new(),
+        }
+    }
+
+    /// The run has begun, and is kept here.
+    pub(crate) fn begun(&self, folder: &Path) {
+        self.folder.get_or_init(|| folder.to_owned());
+    }
+
+    /// Returns the command that answers a question, with its first choice as the example.
+    pub(crate) fn of(&self, question: &Question) -> Option<String> {
+        let folder = self.folder.get()?;
+        Some(
+            self.runs
+                .command("answer", folder, &[&question.node, example(question)]),
+        )
+    }
+}
+
+/// An answer of a question: its first choice that is not free text.
+fn example(question: &Question) -> &str {
+    let fixed = question.options.iter().find(|option| !option.freeform);
+    match question.kind {
+        QuestionKind::YesNo | QuestionKind::Confirm => "Y",
+        _ => fixed.map_or("TEXT", |option| &option.key),
+    }
+}
+
 /// How a merge can be finished that a person is asked about.
 const WAYS_TO_MERGE: &str = "choose D (done: the files are edited), O (ours), T (theirs) or R (refuse)";
 
@@ -87,7 +131,8 @@ pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
     if merges(pipeline, node) {
         return format!("answer it with `--answer {node}=T`; {WAYS_TO_MERGE}");
     }
-    let automatic = "or approve everything with `--auto-approve`";
+    let automatic =
+        "approve everything with `--auto-approve`, or let the run wait for an answer with `--wait`";
     let waiting: Vec<Question> = match gate_question(pipeline, node) {
         Some(question) => vec![question],
         None => gates_within(pipeline, node),
@@ -104,8 +149,7 @@ pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
         };
         return format!("answer it with `--answer GATE=CHOICE`{gates}, {automatic}");
     };
-    let fixed = question.options.iter().find(|option| !option.freeform);
-    let example = fixed.map_or("TEXT", |option| option.key.as_str());
+    let example = example(question);
     let of = match choices(question) {
         choices if choices.is_empty() => String::new(),
         choices => format!(" (of {choices})"),

@@ -195,6 +195,9 @@ pub(crate) struct AnswerOptions {
     /// Approve at every human gate without asking: yes, or the first choice
     #[arg(long)]
     pub(crate) auto_approve: bool,
+    /// Wait for `answer` or `attach` where there is nobody to ask here, instead of pausing the run
+    #[arg(long)]
+    pub(crate) wait: bool,
 }
 
 /// How much a run may use; it pauses when it has.

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
+use crate::answers::AnswerCommand;
 use crate::progress::time;
 use crate::terminal::{Paint, Terminal};
 
@@ -18,8 +19,8 @@ const MAX_LINE: usize = 1 << 20;
 /// How many lines may wait for a question.
 const LINES_AHEAD: usize = 16;
 
-/// How long a line is waited for where nobody sits at a terminal and the question itself has no time-out.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long no line comes, where nobody sits at a terminal, before it is said who else can answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many lines in a row may be nonsense where nobody sits at a terminal and could do better.
 const NONSENSE: u32 = 3;
@@ -50,6 +51,10 @@ pub(crate) struct Console {
     terminal: Terminal,
     /// Whether the input is a terminal, with a person before it.
     attended: bool,
+    /// Whether a question that the input cannot answer waits for an answer from elsewhere.
+    waits: bool,
+    /// How other processes answer.
+    elsewhere: Option<Arc<AnswerCommand>>,
     patience: Duration,
 }
 
@@ -67,8 +72,17 @@ impl Console {
             screen,
             terminal,
             attended,
+            waits: false,
+            elsewhere: None,
             patience: PATIENCE,
         }
+    }
+
+    /// Says how other processes answer; with `wait`, a question that the input cannot answer waits for them.
+    pub(crate) fn or_elsewhere(mut self, command: Arc<AnswerCommand>, wait: bool) -> Console {
+        self.elsewhere = Some(command);
+        self.waits = wait;
+        self
     }
 
     /// The question with its options.
@@ -129,38 +143,56 @@ impl Console {
         text
     }
 
-    /// The next line; a question that has a time-out is withdrawn by it.
-    async fn line(&self, lines: &mut Lines, question: &Question) -> Result<Line, InterviewError> {
-        if self.attended || question.timeout.is_some() {
-            return lines.next().await;
+    /// The next line, however long it takes; a question that has a time-out is withdrawn by it.
+    async fn line(
+        &self,
+        lines: &mut Lines,
+        question: &Question,
+        shown: &mut Shown<'_>,
+    ) -> Result<Line, InterviewError> {
+        if !self.attended {
+            if let Ok(line) = tokio::time::timeout(self.patience, lines.next()).await {
+                return line;
+            }
+            shown.hint(&self.hint(question, "no line of standard input yet"));
         }
-        let next = tokio::time::timeout(self.patience, lines.next()).await;
-        next.unwrap_or_else(|_| {
-            let patience = time(self.patience);
-            let reason = format!("standard input is no terminal, and gave no line within {patience}");
-            Err(InterviewError::unavailable(reason))
-        })
+        lines.next().await
     }
-}
 
-impl Interviewer for Console {
-    async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
+    /// The lines that say for what a question waits, and how it is answered.
+    fn hint(&self, question: &Question, why: &str) -> String {
+        let mut hint = format!("    {}; the run waits\n", indented(why));
+        if let Some(command) = self.elsewhere.as_ref().and_then(|command| command.of(question)) {
+            let command = self.terminal.paint(Paint::Bold, &command);
+            hint.push_str(&format!("    answer with: {command}\n"));
+        }
+        hint
+    }
+
+    /// Asks, and reads lines until one is an answer or none can be any more.
+    async fn ask_here(&self, question: &Question) -> Result<Answer, InterviewError> {
         let deadline = question
             .timeout
             .and_then(|timeout| Instant::now().checked_add(timeout));
         let mut lines = self.lines.lock().await;
-        lines.begin(self.attended).await?;
-        let is_shown = self.screen.shows_answer(&question.node, &question.text);
+        let text = || self.text(question, self.screen.shows_answer(&question.node, &question.text));
+        if let Err(nobody) = lines.begin(self.attended).await {
+            if self.waits {
+                Shown::new(&*self.screen).write(&text());
+            }
+            return Err(nobody);
+        }
+        let text = text();
         let mut shown = Shown::new(&*self.screen);
-        shown.write(&self.text(&question, is_shown));
+        shown.write(&text);
         let by = match self.attended {
             true => AnsweredBy::Person,
             false => AnsweredBy::Prepared,
         };
         let mut nonsense = 0;
         loop {
-            shown.ask(&self.prompt(&question, deadline));
-            let refused = match self.line(&mut lines, &question).await? {
+            shown.ask(&self.prompt(question, deadline));
+            let refused = match self.line(&mut lines, question, &mut shown).await? {
                 Line::Text(line) => {
                     shown.answered((!self.attended).then_some(&line));
                     let answer = Answer::choice(line).by(by);
@@ -186,6 +218,19 @@ impl Interviewer for Console {
             }
         }
     }
+}
+
+impl Interviewer for Console {
+    async fn ask(&self, question: Question) -> Result<Answer, InterviewError> {
+        match self.ask_here(&question).await {
+            Err(InterviewError::Unavailable { reason, .. }) if self.waits => {
+                // Whoever answers, or the time-out, withdraws the question here.
+                self.screen.write(&self.hint(&question, &reason));
+                std::future::pending().await
+            }
+            asked => asked,
+        }
+    }
 
     async fn inform(&self, message: &str, stage: &str) {
         // Nothing comes between a question and its answer.
@@ -200,6 +245,8 @@ struct Shown<'s> {
     screen: &'s dyn Screen,
     /// Whether the cursor stands behind a prompt.
     waiting: bool,
+    /// What stands before a line that is shown because nobody typed it.
+    margin: &'static str,
 }
 
 impl<'s> Shown<'s> {
@@ -208,6 +255,7 @@ impl<'s> Shown<'s> {
         Shown {
             screen,
             waiting: false,
+            margin: "",
         }
     }
 
@@ -218,13 +266,22 @@ impl<'s> Shown<'s> {
     fn ask(&mut self, prompt: &str) {
         self.write(prompt);
         self.waiting = true;
+        self.margin = "";
+    }
+
+    /// Shows lines below the prompt, while the answer is waited for.
+    fn hint(&mut self, lines: &str) {
+        self.screen.end_line();
+        self.write(lines);
+        self.waiting = false;
+        self.margin = "    ";
     }
 
     /// The line has come; where nobody typed it, it is shown.
     fn answered(&mut self, line: Option<&String>) {
         self.waiting = false;
         if let Some(line) = line {
-            self.write(&format!("{}\n", indented(line)));
+            self.write(&format!("{}{}\n", self.margin, indented(line)));
         }
     }
 }

@@ -12,7 +12,7 @@ use orchestra_testkit::Coverage;
 
 use crate::Entry;
 use crate::agents::{ProjectAgents, secrets_of_environment};
-use crate::answers::{Answers, given};
+use crate::answers::{AnswerCommand, Answers, given};
 use crate::args::AnswerOptions;
 use crate::console::Console;
 use crate::entry::{Begin, begin_loaded};
@@ -50,18 +50,24 @@ impl Going<'_> {
         let terminal = *self.terminal;
         let shown = Arc::new(Shown::new(terminal));
         let ear = Ear::default();
-        let engine = self.engine(&shown, ear.clone())?;
+        let elsewhere = Arc::new(AnswerCommand::new(self.runs.clone()));
+        let engine = self.engine(&shown, ear.clone(), elsewhere.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
-        let ended = runtime.block_on(self.follow(&engine, &shown, ear));
+        let ended = runtime.block_on(self.follow(&engine, &shown, ear, &elsewhere));
         // What is told to stop at once is not waited for; the journal has what was done.
         runtime.shutdown_background();
         ended
     }
 
-    fn engine(&self, shown: &Arc<Shown>, ear: Ear) -> Result<Engine, CliError> {
+    fn engine(
+        &self,
+        shown: &Arc<Shown>,
+        ear: Ear,
+        elsewhere: Arc<AnswerCommand>,
+    ) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
         // Nobody talks with a simulated model.
         let asked = self.agents.as_ref().filter(|_| self.script.is_none());
@@ -69,7 +75,7 @@ impl Going<'_> {
         let answers = Answers {
             given: given(&self.answers.answer, &self.pipeline, &talking)?,
             approve: self.answers.auto_approve,
-            console: Console::new(terminal, shown.clone()),
+            console: Console::new(terminal, shown.clone()).or_elsewhere(elsewhere, self.answers.wait),
         };
         // Called by the run itself, so that what came before a question is shown before it.
         let show = {
@@ -105,7 +111,13 @@ impl Going<'_> {
             .map_err(|error| CliError::usage(error.code(), error.to_string()))
     }
 
-    async fn follow(self, engine: &Engine, shown: &Shown, ear: Ear) -> Result<Exit, CliError> {
+    async fn follow(
+        self,
+        engine: &Engine,
+        shown: &Shown,
+        ear: Ear,
+        elsewhere: &AnswerCommand,
+    ) -> Result<Exit, CliError> {
         // A signal that comes while the run begins is heard too.
         let mut signals = Signals::new();
         let (pipeline, simulated) = (self.pipeline, self.script.is_some());
@@ -127,6 +139,9 @@ impl Going<'_> {
                 _ => start_error(&error, self.runs, before.as_deref()),
             }
         })?;
+        if let Some(folder) = handle.run_dir() {
+            elsewhere.begun(folder);
+        }
         show_branches(&handle, shown);
         let finish = Finish {
             pipeline: &pipeline,
@@ -251,15 +266,18 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 command("resume", &["--retry", "--accept-changes"])
             )),
         ),
-        StartError::CheckpointAtEnd { .. } => fault(
+        StartError::NothingToReplay { .. } => fault(
             Exit::Usage,
-            Some(format!("`{}` lists them", command("checkpoints", &[]))),
+            Some(format!(
+                "name an earlier one: `{}` lists them",
+                command("checkpoints", &[])
+            )),
         ),
         StartError::Over(_) => fault(
             Exit::Usage,
             Some(format!(
-                "begin a run from one of its checkpoints: `{}`",
-                command("replay", &["--checkpoint", "CHECKPOINT"])
+                "`{}` lists the checkpoints from which a new run can begin",
+                command("checkpoints", &[])
             )),
         ),
         StartError::Store(store @ StoreError::Owned { .. }) => fault(

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use orchestra_engine::{EventKind, RunEvent, RunId, StageText, Status, TestedCondition, Timestamp};
+use orchestra_graph::Rule;
 
 use crate::console::Screen;
 use crate::layout::{between, now};
@@ -308,7 +309,17 @@ impl Progress {
                     .find(|tested| tested.held && tested.to == *to)
                     .map_or_else(
                         || rule.describe().to_owned(),
-                        |tested| format!("{}{}", tested.condition, values(tested)),
+                        |tested| {
+                            let condition = format!("{}{}", tested.condition, values(tested));
+                            match rule {
+                                // The condition alone would not say why the edge was taken.
+                                Rule::Choice => format!("{}: {condition}", rule.describe()),
+                                Rule::PartialAsSuccess => {
+                                    format!("{condition}, with the partial success taken as a success")
+                                }
+                                _ => condition,
+                            }
+                        },
                     );
                 let branch = branch
                     .as_deref()

@@ -19,6 +19,7 @@ const LOOK_UP: Duration = Duration::from_secs(2);
 const LAST: &str = "last";
 
 /// The folder of run folders, and the program that deals with it.
+#[derive(Clone)]
 pub(crate) struct Runs {
     dir: PathBuf,
     program: String,

@@ -5,7 +5,7 @@
 
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::Place;
 
 /// A gate whose first choice has a condition; `first_match` is the station dialect.
@@ -113,13 +113,15 @@ fn a_gate_without_a_choice_to_offer_fails_with_its_code() {
     let run = place.call(&["run", "g.dot", "--auto-approve"]).exits(1);
     let reason = "the gate offers no choice; withheld are [S] Ship (`context.ready` does not hold";
     assert!(run.stderr.contains(reason), "{}", run.stderr);
-    let json = place.call(&["run", "g.dot", "--auto-approve", "--json"]).exits(1);
-    let failed = json
-        .objects()
-        .into_iter()
-        .find(|event| event["event"] == "StageFailed")
-        .unwrap();
-    assert_eq!(failed["failure_code"], "no_choice_offered", "{failed}");
+    let runs = place.path(".orchestra/runs");
+    let folder = std::fs::read_dir(runs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let status = folder
+        .map(|run| run.join("g/status.json"))
+        .find(|file| file.exists());
+    let status: Value = serde_json::from_slice(&std::fs::read(status.unwrap()).unwrap()).unwrap();
+    assert_eq!(status["failure_code"], "no_choice_offered", "{status}");
 }
 
 #[test]

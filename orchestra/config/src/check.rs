@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use orchestra_graph::{Diagnostic, Report, Span};
+use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
 use crate::decode::{Codes, Decode, Faults, suggestion};
 use crate::located::Located;
 use crate::names::{BUILT_IN_TOOLS, place, tool_name};
 use crate::settings::{Backend, BackendKind, CommandTool, Configuration, ProviderKind};
 use crate::tree;
-use crate::workspace::{self, GIT_VARIABLES};
+use crate::workspace;
 
 /// The codes of faults of `orchestra.yaml`.
 pub(crate) const CODES: Codes = Codes {

@@ -17,31 +17,6 @@ use crate::settings::{Repository, Workspace};
 /// ```
 pub const DEFAULT_BRANCH_PREFIX: &str = "orchestra/";
 
-/// The variables by which git finds a repository and its parts. None of them reaches a command: it would work in another
-/// repository than the one of its folder.
-///
-/// ```
-/// assert!(orchestra_config::GIT_VARIABLES.contains(&"GIT_DIR"));
-/// ```
-pub const GIT_VARIABLES: &[&str] = &[
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_CONFIG",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE",
-];
-
 /// The longest beginning of a branch name, in bytes: the whole name is a path of a file.
 const LONGEST_PREFIX: usize = 100;
 

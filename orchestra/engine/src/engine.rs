@@ -1,6 +1,7 @@
 //! The engine: what runs have in common.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
+use crate::builtin::environment::same;
 use crate::builtin::fan_in::FanIn;
 use crate::builtin::manager::ManagerLoop;
 use crate::builtin::simulate::Script;
@@ -36,6 +38,7 @@ use crate::workspace::{OpenedWorkspace, Workspace, WorkspaceError, WorkspaceRun}
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
 /// What all runs of an engine share.
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) callbacks: Arc<[Callback]>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -50,7 +53,10 @@ pub(crate) struct Settings {
     pub(crate) subpipelines: Subpipelines,
     /// What stages do in a simulated run; `None` where they are run.
     pub(crate) script: Option<Arc<Script>>,
+    /// Variables that every tool stage's command sees although they would be withheld.
     pub(crate) inherit_env: Vec<String>,
+    /// Variables that no tool stage's command sees.
+    withheld_env: Vec<String>,
     /// How large artifacts may be that have no file of their own.
     pub(crate) artifact_threshold: u64,
     working_dir: Option<PathBuf>,
@@ -96,6 +102,15 @@ impl Settings {
         opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
     }
 
+    /// The same for runs that tell nobody what happens in them.
+    pub(crate) fn without_callbacks(&self) -> Settings {
+        Settings {
+            callbacks: Arc::default(),
+            on_text: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn files(&self) -> Arc<dyn FileSystem> {
         self.files.clone()
     }
@@ -129,6 +144,11 @@ impl Settings {
         self.script
             .as_ref()
             .is_none_or(|script| script.simulates_models_only())
+    }
+
+    /// Returns whether no command of a tool stage sees a variable.
+    pub(crate) fn is_withheld(&self, name: &OsStr) -> bool {
+        self.withheld_env.iter().any(|withheld| same(withheld, name))
     }
 
     /// The handler of a kind whose stages run other pipelines.
@@ -172,6 +192,7 @@ impl Engine {
             subpipelines: Subpipelines::new(),
             script: None,
             inherit_env: Vec::new(),
+            withheld_env: Vec::new(),
             artifact_threshold: ArtifactStore::THRESHOLD,
             working_dir: None,
             runs_dir: None,
@@ -295,6 +316,7 @@ pub struct EngineBuilder {
     subpipelines: Subpipelines,
     script: Option<Arc<Script>>,
     inherit_env: Vec<String>,
+    withheld_env: Vec<String>,
     artifact_threshold: u64,
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
@@ -375,10 +397,30 @@ impl EngineBuilder {
         self
     }
 
-    /// Environment variables that every tool may see, beside those that a program needs at all.
+    /// Lets the commands of all tool stages see these environment variables although their values are [secrets], or the
+    /// stage begins with an empty environment (`tool_env_inherit=false`). All other variables they see anyway.
+    ///
+    /// Commands that a model starts see what the agent's tools are given, and nothing of this.
+    ///
+    /// [secrets]: EngineBuilder::secrets
     #[must_use]
     pub fn inherit_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> EngineBuilder {
         self.inherit_env.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Withholds these environment variables from the commands of all tool stages, whatever a stage or
+    /// [`inherit_env`](EngineBuilder::inherit_env) asks for. Those that hold the keys of the
+    /// [backend](CodergenBackend::key_variables) are withheld without this.
+    ///
+    /// ```
+    /// use orchestra_engine::Engine;
+    /// let engine = Engine::builder().withhold_env(["HOUSE_MODELS_KEY"]).build()?;
+    /// # Ok::<(), orchestra_engine::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn withhold_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> EngineBuilder {
+        self.withheld_env.extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -451,7 +493,8 @@ impl EngineBuilder {
 
     /// Values that must not be told: they are taken out of everything that leaves a run, which is its events, logs, files,
     /// journal and results, also in JSON and URL form, in hexadecimal and base64 ([`Redactor`]). What stages pass to each
-    /// other is part of that, and so are the values that a run starts with.
+    /// other is part of that, and so are the values that a run starts with. The commands of tool stages do not see the
+    /// environment variables that hold them, unless the stage lists them in `tool_env`.
     #[must_use]
     pub fn secrets(mut self, values: impl IntoIterator<Item = impl Into<String>>) -> EngineBuilder {
         self.secrets.extend(values.into_iter().map(Into::into));
@@ -479,6 +522,8 @@ impl EngineBuilder {
             handler
         });
         let redactor = Redactor::new(&self.secrets);
+        let keys = self.backend.iter().flat_map(|backend| backend.keys());
+        let withheld_env = self.withheld_env.into_iter().chain(keys).collect();
         Ok(Engine {
             settings: Arc::new(Settings {
                 callbacks: self.callbacks.into(),
@@ -494,6 +539,7 @@ impl EngineBuilder {
                 subpipelines: self.subpipelines,
                 script: self.script,
                 inherit_env: self.inherit_env,
+                withheld_env,
                 artifact_threshold: self.artifact_threshold,
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,

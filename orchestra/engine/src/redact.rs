@@ -83,6 +83,11 @@ impl Redactor {
         self.forms.is_empty()
     }
 
+    /// Whether a secret stands in these bytes.
+    pub(crate) fn finds(&self, bytes: &[u8]) -> bool {
+        self.finder.is_match(bytes)
+    }
+
     /// The text without secrets.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.bytes(text.as_bytes()) {

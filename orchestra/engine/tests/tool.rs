@@ -127,29 +127,89 @@ async fn without_a_run_folder_a_command_has_temporary_ones() {
     assert!(!folder.is_empty() && !std::path::Path::new(&folder).exists());
 }
 
+/// What a command sees of some variables that cargo sets for the test, with what its node and its graph say.
+async fn seen(builder: EngineBuilder, node: &str, graph: &str) -> String {
+    let command = "echo \"${CARGO_PKG_NAME-none} ${CARGO_MANIFEST_DIR-none} ${ADDED-none}\"";
+    let result = run_with(builder, tool(command, node, graph)).await;
+    assert!(result.is_success(), "{:?}", result.failure);
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let line = result.context.text("tool.last_line");
+    line.replace(env!("CARGO_PKG_NAME"), "NAME")
+        .replace(folder, "DIR")
+}
+
 #[tokio::test]
-async fn a_command_sees_only_variables_that_are_allowed() {
-    // Cargo sets these for the test; no tool may see them unasked.
-    assert!(std::env::var("CARGO_PKG_NAME").is_ok() && std::env::var("CARGO_MANIFEST_DIR").is_ok());
-    let result = run("env", "").await;
-    assert!(!result.context.text("tool.output").contains("CARGO_PKG_NAME"));
-    let result = run(
-        "echo \"$CARGO_PKG_NAME$CARGO_MANIFEST_DIR\"",
-        ", tool_env=\"CARGO_PKG_NAME, NOT_SET\"",
+async fn a_command_sees_the_environment_and_what_is_set_for_it() {
+    let engine = Engine::builder;
+    assert_eq!(seen(engine(), "", "").await, "NAME DIR none");
+    let said = seen(engine(), ", tool_env.ADDED=4.10", "tool_env.ADDED=graph").await;
+    assert_eq!(said, "NAME DIR 4.10", "a node's value wins, as it is written");
+    assert_eq!(seen(engine(), "", "tool_env.ADDED=graph").await, "NAME DIR graph");
+    let said = seen(engine(), ", tool_env.CARGO_PKG_NAME=\"a b\"", "").await;
+    assert_eq!(said, "a b DIR none", "a value wins over what is inherited");
+}
+
+#[tokio::test]
+async fn a_command_may_begin_with_an_empty_environment() {
+    let engine = Engine::builder;
+    let empty = "tool_env_inherit=false";
+    assert_eq!(seen(engine(), "", empty).await, "none none none");
+    assert_eq!(
+        seen(engine(), ", tool_env_inherit=true", empty).await,
+        "NAME DIR none"
+    );
+    let said = seen(
+        engine(),
+        ", tool_env=\"CARGO_PKG_NAME, NOT_SET\", tool_env.ADDED=1",
+        empty,
     )
     .await;
-    assert_eq!(result.context.text("tool.last_line"), "orchestra-engine");
-    let asked = Engine::builder().inherit_env(["CARGO_PKG_NAME"]);
-    let result = run_with(asked, tool("echo \"$CARGO_PKG_NAME\"", "", "")).await;
-    assert_eq!(result.context.text("tool.last_line"), "orchestra-engine");
-    let graph = tool("echo \"$CARGO_PKG_NAME\"", "", "tool_env=CARGO_PKG_NAME");
+    assert_eq!(said, "NAME none 1");
+    let said = seen(engine(), ", tool_env_inherit=false", "tool_env=CARGO_PKG_NAME").await;
+    assert_eq!(said, "NAME none none");
+    let said = seen(engine().inherit_env(["CARGO_MANIFEST_DIR"]), "", empty).await;
+    assert_eq!(said, "none DIR none");
+    // What the shell sets itself is not of the environment.
+    let result = run("env", ", tool_env_inherit=false").await;
+    let output = result.context.text("tool.output");
+    let names = output.lines().filter_map(|line| Some(line.split_once('=')?.0));
+    let names: std::collections::BTreeSet<&str> = names
+        .filter(|name| !["PWD", "SHLVL", "_"].contains(name))
+        .collect();
+    let engines = ["NODE_ID", "PROMPT_FILE", "RUN_DIR", "STAGE_DIR", "TOOL_ID"];
+    let mut expected: Vec<String> = engines.map(|name| format!("ORCHESTRA_{name}")).into();
+    expected.push("PATH".to_owned());
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_command_does_not_see_what_is_known_to_be_secret() {
+    let secret = || Engine::builder().secrets([env!("CARGO_MANIFEST_DIR")]);
+    assert_eq!(seen(secret(), "", "").await, "NAME none none");
+    let listed = ", tool_env=CARGO_MANIFEST_DIR";
+    let said = seen(secret(), listed, "").await;
     assert_eq!(
-        run_with(Engine::builder(), graph)
-            .await
-            .context
-            .text("tool.last_line"),
-        "orchestra-engine"
+        said, "NAME [redacted] none",
+        "it is seen where it is asked for, and told to nobody"
     );
+    let said = seen(secret().inherit_env(["CARGO_MANIFEST_DIR"]), "", "").await;
+    assert_eq!(said, "NAME [redacted] none");
+    let withheld = || Engine::builder().withhold_env(["CARGO_MANIFEST_DIR"]);
+    assert_eq!(seen(withheld(), "", "").await, "NAME none none");
+    let said = seen(withheld().inherit_env(["CARGO_MANIFEST_DIR"]), "", "").await;
+    assert_eq!(said, "NAME none none");
+    for (node, graph) in [(listed, ""), ("", "tool_env=CARGO_MANIFEST_DIR")] {
+        let failure = run_with(withheld(), tool("true", node, graph))
+            .await
+            .failure
+            .unwrap();
+        assert!(
+            failure
+                .to_string()
+                .contains("`tool_env` lists `CARGO_MANIFEST_DIR`"),
+            "{failure}"
+        );
+    }
     assert!(Engine::builder().inherit_env(["A=B"]).build().is_err());
 }
 

@@ -92,6 +92,8 @@ pub enum AttributeType {
     Node,
     /// Keys, or pairs of keys `new=old`, separated by commas; see [`key_pairs`](crate::key_pairs).
     Pairs,
+    /// Names of environment variables, separated by commas.
+    Variables,
 }
 
 impl AttributeType {
@@ -115,6 +117,7 @@ impl AttributeType {
             }
             AttributeType::Node => "the id of a node".to_owned(),
             AttributeType::Pairs => "keys or pairs of keys such as `a,b=c`, separated by commas".to_owned(),
+            AttributeType::Variables => "names of environment variables, separated by commas".to_owned(),
         }
     }
 
@@ -160,6 +163,13 @@ impl AttributeType {
             }
             (AttributeType::Pairs, Value::String(text)) => {
                 crate::children::key_pairs(text).is_some().then(|| value.clone())
+            }
+            (AttributeType::Variables, Value::String(text)) => {
+                let mut names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                let impossible = |character: char| character.is_whitespace() || "=\0".contains(character);
+                names
+                    .all(|name| !name.contains(impossible))
+                    .then(|| value.clone())
             }
             (AttributeType::Word(words), Value::Boolean(_)) => {
                 let text = value.to_string();
@@ -277,7 +287,7 @@ macro_rules! attributes {
 }
 
 use AttributeType::{
-    Boolean, Condition, Duration as Time, Float, Integer, Node, Pairs, String as Text, Word,
+    Boolean, Condition, Duration as Time, Float, Integer, Node, Pairs, String as Text, Variables, Word,
 };
 
 const ANY: i64 = i64::MIN;
@@ -342,7 +352,8 @@ attributes! {
     AgentTools "agent.tools" [node] Text, "", [], "Tools, separated by commas, that the model may use.";
     AgentMode "agent.mode" [node] Word(&["autonomous", "interactive"]), "autonomous", [], "Whether a person talks with the model during the stage.";
     ToolCommand "tool_command" [node] Text, "", [], "The shell command of a tool stage.";
-    ToolEnv "tool_env" [graph node] Text, "", [], "Names, separated by commas, of environment variables that the command may also see.";
+    ToolEnv "tool_env" [graph node] Variables, "", [], "Environment variables, separated by commas, that the command of a tool stage sees although they would be withheld.";
+    ToolEnvInherit "tool_env_inherit" [graph node] Boolean, "true", [], "Whether the command of a tool stage sees the environment of the run.";
     Repo "repo" [node] Text, "", [], "The repository of the configuration's workspace in which the stage works.";
     JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), "wait_all", [], "When a parallel block is satisfied.";
     JoinK "join_k" [node] Integer(1), "", [], "How many branches must succeed under `k_of_n`.";
@@ -707,6 +718,9 @@ mod tests {
         assert_eq!(Time.coerce(&Value::String("soon".into())), None);
         let pairs = |text: &str| Pairs.coerce(&Value::String(text.into())).is_some();
         assert!(pairs("release, child.version=version") && pairs(""));
+        let variables = |text: &str| Variables.coerce(&Value::String(text.into())).is_some();
+        assert!(variables("CI, GITHUB_TOKEN,") && variables(""));
+        assert!(!variables("CI=true") && !variables("CI GITHUB_TOKEN"));
         assert!(!pairs("a=") && !pairs("=b") && !pairs("a=b=c") && !pairs("two words"));
     }
 }

@@ -244,6 +244,12 @@ static PAGES: &[Page] = &[
         "thread_id_without_full_fidelity",
         &check::thread_id_without_full_fidelity::CHECK
     ),
+    page!(
+        "tool_env_name",
+        Error,
+        "an attribute sets an environment variable that the engine itself sets",
+        "rule F12"
+    ),
     page!("type_known", &check::type_known::CHECK),
     page!(
         "undirected_edge",

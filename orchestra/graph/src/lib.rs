@@ -6,12 +6,14 @@
 mod analysis;
 pub mod ast;
 mod attribute;
+mod attribute_family;
 mod attributes;
 mod check;
 mod children;
 mod choice;
 pub mod condition;
 mod diagnostic;
+mod environment;
 mod explain;
 mod joins;
 pub mod kind;
@@ -36,11 +38,13 @@ pub use analysis::{Analysis, EdgeCondition};
 pub use attribute::{
     ATTRIBUTES, AttributeSpec, AttributeType, Key, Known, Scope, Scopes, is_drawing_attribute,
 };
+pub use attribute_family::{ATTRIBUTE_FAMILIES, AttributeFamily};
 pub use attributes::{Attribute, Attributes, Origin};
 pub use check::LintRule;
 pub use children::{ChildReader, LoadedChild, ReadFault, key_pairs, plain_path};
 pub use choice::{Choice, Offers, Withheld, choice_named, choices, offers};
 pub use diagnostic::{Diagnostic, Fix, Related, Report, Severity, did_you_mean};
+pub use environment::GIT_VARIABLES;
 pub use explain::{Page, explain, rules};
 pub use label::{accelerator_key, label_text, normalize_label};
 pub use load::{LoadOptions, Loaded, load, load_bytes};

@@ -7,8 +7,11 @@ use smol_str::SmolStr;
 
 use crate::ast::{self, DefaultsTarget, Statement};
 use crate::attribute::{Key, Known, Scope, foreign_value};
+use crate::attribute_family::AttributeFamily;
 use crate::attributes::{Attribute, Attributes, Origin};
-use crate::check::{attribute_type, conflicting_aliases, duplicate_node_attribute, unknown_attribute};
+use crate::check::{
+    attribute_type, conflicting_aliases, duplicate_node_attribute, tool_env_name, unknown_attribute,
+};
 use crate::diagnostic::Diagnostic;
 use crate::model::{Edge, Graph, Node, NodeIndex, Subgraph};
 use crate::spelling;
@@ -237,6 +240,16 @@ impl Lowering<'_> {
             origin,
         };
         let known = Known::find(&raw.key.text).filter(|known| known.spec().scopes.contains(scope));
+        let as_written = || match raw.quoted {
+            true => raw.value.clone(),
+            // `4.10` must not become `4.1`.
+            false => Value::String(self.source.slice(value_span).into()),
+        };
+        let family = AttributeFamily::find(&raw.key.text);
+        if let Some((_, name)) = family.filter(|(family, _)| family.scopes.contains(scope)) {
+            self.faults.extend(tool_env_name::fault(name, key_span));
+            return Some(keep(Key::Other(raw.key.text.as_str().into()), as_written()));
+        }
         let Some(known) = known else {
             self.unknown(&raw.key, scope);
             return Some(keep(Key::Other(raw.key.text.as_str().into()), raw.value.clone()));
@@ -244,11 +257,7 @@ impl Lowering<'_> {
         let ty = known.spec().ty;
         let as_text = matches!(ty, crate::AttributeType::String | crate::AttributeType::Node);
         if as_text && !raw.quoted {
-            // The text as written: `4.10` must not become `4.1`.
-            return Some(keep(
-                Key::Known(known),
-                Value::String(self.source.slice(value_span).into()),
-            ));
+            return Some(keep(Key::Known(known), as_written()));
         }
         match ty.coerce(&raw.value) {
             Some(value) => Some(keep(Key::Known(known), value)),

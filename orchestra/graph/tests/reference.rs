@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use orchestra_graph::ATTRIBUTES;
+use orchestra_graph::{ATTRIBUTE_FAMILIES, ATTRIBUTES, Scopes};
 
 const BEGIN: &str = "--test reference` -->\n";
 const END: &str = "<!-- end of attributes -->";
@@ -11,16 +11,6 @@ fn table() -> String {
     let mut table =
         String::from("\n| Attribute | On | Value | Default | What it does |\n|---|---|---|---|---|\n");
     for spec in ATTRIBUTES {
-        let places = [
-            (spec.scopes.graph, "graph"),
-            (spec.scopes.node, "node"),
-            (spec.scopes.edge, "edge"),
-        ];
-        let places: Vec<&str> = places
-            .iter()
-            .filter(|(on, _)| *on)
-            .map(|(_, place)| *place)
-            .collect();
         let aliases: String = spec
             .aliases
             .iter()
@@ -35,14 +25,35 @@ fn table() -> String {
         let value = value.split(" such as").next().unwrap();
         let row = [
             format!("`{}`{aliases}", spec.name),
-            places.join(", "),
+            places(spec.scopes),
             value.to_owned(),
             default,
             spec.doc.to_owned(),
         ];
         table.push_str(&format!("| {} |\n", row.join(" | ")));
     }
+    for family in ATTRIBUTE_FAMILIES {
+        let (name, places) = (
+            format!("{}{}", family.prefix, family.member),
+            places(family.scopes),
+        );
+        table.push_str(&format!("| `{name}` | {places} | text |  | {} |\n", family.doc));
+    }
     table + "\n"
+}
+
+fn places(scopes: Scopes) -> String {
+    let places = [
+        (scopes.graph, "graph"),
+        (scopes.node, "node"),
+        (scopes.edge, "edge"),
+    ];
+    let places: Vec<&str> = places
+        .iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, place)| *place)
+        .collect();
+    places.join(", ")
 }
 
 #[test]

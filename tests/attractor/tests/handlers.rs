@@ -92,7 +92,7 @@ async fn wait_human_offers_the_labels_of_its_edges_and_prefers_the_selected_one(
         _ => None,
     });
     assert_eq!(completed, Some(("success", Some("N) No"))));
-    assert_eq!(ran.way_from("ask"), ("mend".to_owned(), "preferred_label"));
+    assert_eq!(ran.way_from("ask"), ("mend".to_owned(), "choice"));
     assert_eq!(ran.result.context.text("human.gate.selected"), "N");
     assert_eq!(ran.result.context.text("human.gate.label"), "N) No");
 }

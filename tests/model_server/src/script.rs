@@ -31,7 +31,7 @@ use crate::{Request, locked};
 ///
 /// What it answers: `text` (behind `padding` bytes of prose, if that is said), `calls` of tools, `report` (a call of
 /// `report_outcome`), an `error` by its HTTP status with an optional `retry_after`, `breaks` (`hang`, `cut` or `reset`),
-/// and `tokens: [in, out]`.
+/// and `tokens: [in, out]`. A rule with `optional: true` is not in [`unused`](Script::unused) where it answers nothing.
 ///
 /// ```
 /// use orchestra_model_server_tests::{ModelServer, Script};
@@ -129,11 +129,11 @@ impl Script {
         locked(&self.record).unmatched.clone()
     }
 
-    /// Returns the names of the rules that answered nothing.
+    /// Returns the names of the rules that answered nothing, except those that are optional.
     pub fn unused(&self) -> Vec<String> {
         let record = locked(&self.record);
         let rules = self.rules.iter().enumerate();
-        let unused = rules.filter(|(index, _)| !record.used.contains_key(index));
+        let unused = rules.filter(|(index, rule)| !rule.written.optional && !record.used.contains_key(index));
         unused.map(|(_, rule)| rule.written.rule.clone()).collect()
     }
 }
@@ -162,6 +162,8 @@ struct Written {
     after: Option<String>,
     #[serde(default)]
     times: Option<usize>,
+    #[serde(default)]
+    optional: bool,
     #[serde(default)]
     take: BTreeMap<String, String>,
     #[serde(default)]

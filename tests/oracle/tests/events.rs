@@ -338,7 +338,7 @@ fn events_that_fit_nothing_change_nothing() {
 fn the_order_in_which_branches_end_leaves_path_and_outcomes_as_they_are() {
     // Where no branch is cut short, it does not matter for these which ends first.
     let mut compared = 0;
-    for (seed, pipeline, script) in runs(seed(800_000), case_count(10_000) / 5) {
+    for (seed, pipeline, script) in runs(seed(800_000), case_count(10_000) / 4) {
         let traces: Vec<_> = (0..3)
             .map(|nth| {
                 let schedule = script.schedule.wrapping_add(nth);

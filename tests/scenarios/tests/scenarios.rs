@@ -17,6 +17,10 @@ scenarios! {
     budget_pause = "../budget_pause/scenario.rs",
     conflict = "../conflict/scenario.rs",
     crash_in_conversation = "../crash_in_conversation/scenario.rs",
+    forged_approval = "../forged_approval/scenario.rs",
+    large_input = "../large_input/scenario.rs",
+    rate_limit = "../rate_limit/scenario.rs",
+    steered_child = "../steered_child/scenario.rs",
 }
 
 #[test]

@@ -112,6 +112,15 @@ impl Models {
         providers.into_iter().filter_map(|name| key(name).err()).collect()
     }
 
+    /// Returns the names of the environment variables from which keys are read.
+    pub fn key_variables(&self) -> impl Iterator<Item = &str> {
+        let providers = self.providers.values();
+        providers.filter_map(|provider| match &provider.settings.key {
+            KeySource::Environment(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     /// The keys that are there, and the values of configured headers that are secrets by their names: what must not be shown
     /// anywhere. Values of fewer than 12 bytes are none: they stand for keys that are not needed.
     pub fn secrets(&self) -> Vec<SecretString> {

@@ -3,9 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use orchestra_config::GIT_VARIABLES;
 use orchestra_engine::process::{Exit, ShellCommand, ToolOutput};
-use orchestra_graph::format_duration;
+use orchestra_graph::{GIT_VARIABLES, format_duration};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};

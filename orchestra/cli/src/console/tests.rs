@@ -154,21 +154,40 @@ async fn a_closed_input_is_nobody_at_once_and_for_ever() {
 }
 
 #[tokio::test]
-async fn an_open_pipe_that_says_nothing_is_nobody_after_a_while() {
-    let (reader, writer) = std::io::pipe().unwrap();
+async fn an_open_pipe_that_says_nothing_is_waited_for_and_says_so() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
     let paper = Arc::new(Paper::default());
     let mut console = Console::with_input(PLAIN, paper.clone(), false, from_pipe(reader));
     console.patience = Duration::from_millis(10);
-    let error = console.ask(ship()).await.unwrap_err();
-    assert!(error.is_unavailable(), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("no terminal, and gave no line within 10 ms"),
-        "{error}"
-    );
-    assert!(paper.text().ends_with("Select: \n>"), "{}", paper.text());
+    let late = async {
+        paper
+            .ends_with("Select: \n    no line of standard input yet; the run waits\n")
+            .await;
+        writer.write_all(b"Y\n").unwrap();
+    };
+    let (answer, ()) = tokio::join!(console.ask(ship()), late);
+    assert_eq!(answer.unwrap().reply, chosen("Y"));
+    assert!(paper.text().ends_with("waits\n    Y\n>"), "{}", paper.text());
+    // What comes when nobody asks is taken as well, and the end is the end.
+    writer.write_all(b"N\n").unwrap();
     drop(writer);
+    assert_eq!(console.ask(ship()).await.unwrap().reply, chosen("N"));
+    assert!(console.ask(ship()).await.unwrap_err().is_unavailable());
+}
+
+#[tokio::test]
+async fn a_console_that_waits_shows_each_question_and_gives_none_up() {
+    let (mut console, paper) = piped("");
+    console.waits = true;
+    for _ in 0..2 {
+        let waits = paper.ends_with(">    standard input is closed; the run waits\n");
+        tokio::select! {
+            answer = console.ask(ship()) => panic!("{answer:?}"),
+            () = waits => {}
+        }
+        let text = std::mem::take(&mut *paper.text.lock().unwrap_or_else(PoisonError::into_inner));
+        assert!(text.contains("[Y] Yes") || text.contains("Ship"), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -293,6 +293,11 @@ pub trait CodergenBackend: Send + Sync + 'static {
         let _ = stage;
         true
     }
+
+    /// Returns the names of the environment variables that hold the keys of its models. No command of a tool stage sees them.
+    fn key_variables(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, BackendError>> + Send + 'a>>;
@@ -301,6 +306,7 @@ type BackendFuture<'a> = Pin<Box<dyn Future<Output = Result<CodergenReply, Backe
 pub(crate) trait AnyBackend: Send + Sync {
     fn run_boxed(&self, request: CodergenRequest) -> BackendFuture<'_>;
     fn may_write_files(&self, stage: Stage<'_>) -> bool;
+    fn keys(&self) -> Vec<String>;
 }
 
 impl<B: CodergenBackend> AnyBackend for B {
@@ -310,6 +316,10 @@ impl<B: CodergenBackend> AnyBackend for B {
 
     fn may_write_files(&self, stage: Stage<'_>) -> bool {
         self.may_write(stage)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.key_variables()
     }
 }
 

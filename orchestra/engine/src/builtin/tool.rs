@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use orchestra_core::Outcome;
 use orchestra_graph::format_duration;
-use orchestra_graph::table::Constant;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::codergen::stored;
+use super::environment::Environment;
 use super::status;
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
@@ -23,15 +23,6 @@ const SHOWN: usize = 200;
 
 /// What tells of a command as of a tool.
 const SHELL: &str = "shell";
-
-/// Variables that name another repository, or parts of one, to programs that look for the one around them.
-const OF_REPOSITORIES: &[&str] = &[
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-];
 
 pub(crate) struct Tool;
 
@@ -56,7 +47,12 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     files.write(place.as_ref(), StageFile::Prompt, prompt.as_bytes())?;
     let timeout = node.duration("timeout");
     let settings = &stage.run().settings;
-    let mut command = ShellCommand::new(text)
+    let environment = match Environment::of(stage) {
+        Ok(environment) => environment,
+        Err(refusal) => return Ok(Outcome::fail_terminal(refusal).into()),
+    };
+    let command = environment.give(ShellCommand::new(text));
+    let mut command = command
         .variable("ORCHESTRA_RUN_DIR", files.folder())
         .variable("ORCHESTRA_STAGE_DIR", &folder)
         .variable("ORCHESTRA_NODE_ID", node.id())
@@ -67,17 +63,6 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
         .redact(settings.redactor.clone())
         .timeout(timeout)
         .cancel(stage.cancellation());
-    for name in settings
-        .inherit_env
-        .iter()
-        .map(String::as_str)
-        .chain(allowed(stage))
-    {
-        // They would lead git out of the files that the stage was given.
-        if stage.workplace().is_none() || !OF_REPOSITORIES.contains(&name) {
-            command = command.inherit(name);
-        }
-    }
     if let Some(folder) = stage.working_dir() {
         command = command.directory(folder);
     }
@@ -107,17 +92,6 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
         Ok(None) => known,
         Err(problem) => Outcome::fail(problem),
     }))
-}
-
-/// The variables that the node and the graph let the command see.
-fn allowed(stage: &StageContext) -> impl Iterator<Item = &str> {
-    let graph = match stage.pipeline().attribute("tool_env") {
-        Some(Constant::String(names)) => names,
-        _ => "",
-    };
-    let node = stage.node().text("tool_env").unwrap_or_default();
-    let names = graph.split(',').chain(node.split(','));
-    names.map(str::trim).filter(|name| !name.is_empty())
 }
 
 /// What the engine knows of a command that ran, whatever the stage says itself.

@@ -58,7 +58,8 @@ const SHELL: &str = "/bin/sh";
 #[cfg(windows)]
 const SHELL: &str = "cmd";
 
-/// The variables that a tool inherits; those that start with `LC_` come on top.
+/// The variables that a command inherits unless less is [asked for](ShellCommand::minimal_environment); those that start
+/// with `LC_` come on top.
 const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
@@ -145,6 +146,7 @@ pub struct ShellCommand {
     text: String,
     directory: Option<PathBuf>,
     inherit: Vec<OsString>,
+    minimal: bool,
     variables: Vec<(OsString, OsString)>,
     timeout: Option<Duration>,
     grace: Duration,
@@ -165,6 +167,7 @@ impl ShellCommand {
             text: text.into(),
             directory: None,
             inherit: Vec::new(),
+            minimal: false,
             variables: Vec::new(),
             timeout: None,
             grace: Duration::from_secs(2),
@@ -192,6 +195,13 @@ impl ShellCommand {
     /// programs need there to start.
     pub fn inherit(mut self, name: impl Into<OsString>) -> Self {
         self.inherit.push(name.into());
+        self
+    }
+
+    /// Lets the command inherit of our environment only `PATH`, on Windows also what programs need there to start, and the
+    /// variables that are named by [`inherit`](Self::inherit).
+    pub fn minimal_environment(mut self) -> Self {
+        self.minimal = true;
         self
     }
 
@@ -368,8 +378,10 @@ impl ShellCommand {
                 allowed == name
             }
         };
-        name.as_encoded_bytes().starts_with(b"LC_")
-            || INHERITED.iter().any(|allowed| same(allowed.as_ref()))
+        let usual = name.as_encoded_bytes().starts_with(b"LC_")
+            || INHERITED.iter().any(|allowed| same(allowed.as_ref()));
+        same("PATH".as_ref())
+            || usual && !self.minimal
             || cfg!(windows) && INHERITED_ON_WINDOWS.iter().any(|allowed| same(allowed.as_ref()))
             || self.inherit.iter().any(|allowed| same(allowed))
     }

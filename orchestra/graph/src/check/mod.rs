@@ -49,6 +49,7 @@ pub(crate) mod stylesheet_syntax;
 pub(crate) mod success_only_into_exit;
 pub(crate) mod terminal_node;
 pub(crate) mod thread_id_without_full_fidelity;
+pub(crate) mod tool_env_name;
 pub(crate) mod type_known;
 pub(crate) mod unknown_attribute;
 pub(crate) mod unknown_default_choice;

@@ -1,6 +1,7 @@
 //! `unknown_attribute`: an attribute that looks like a known one, or like another tool's (rule L7).
 
-use crate::attribute::{ATTRIBUTES, FOREIGN, FOREIGN_CHILD, Known, Scope, is_drawing_attribute};
+use crate::attribute::{ATTRIBUTES, FOREIGN, FOREIGN_CHILD, Known, Scope, Scopes, is_drawing_attribute};
+use crate::attribute_family::AttributeFamily;
 use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::text::Span;
 
@@ -15,6 +16,8 @@ pub(crate) enum Suggestion {
     Foreign(&'static str),
     /// A known one in the wrong place.
     Misplaced(Known),
+    /// A member of a known family in the wrong place.
+    MisplacedMember(&'static AttributeFamily),
 }
 
 pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
@@ -27,6 +30,9 @@ pub(crate) fn suggest(name: &str, scope: Scope) -> Option<Suggestion> {
     }
     if let Some(known) = Known::find(name) {
         return Some(Suggestion::Misplaced(known));
+    }
+    if let Some((family, _)) = AttributeFamily::find(name) {
+        return Some(Suggestion::MisplacedMember(family));
     }
     if let Some((_, known)) = FOREIGN.iter().find(|(foreign, _)| *foreign == name) {
         return known
@@ -65,26 +71,31 @@ pub(crate) fn fault(name: &str, span: Span, scope: Scope, suggestion: &Suggestio
             .help(format!("other tools say `{name}`; here it is `{known}`"))
             .fix(span, *known),
         Suggestion::Misplaced(known) => {
-            let scopes = known.spec().scopes;
-            let places: Vec<&str> = [
-                (scopes.graph, "the graph"),
-                (scopes.node, "a node"),
-                (scopes.edge, "an edge"),
-            ]
-            .iter()
-            .filter_map(|(holds, place)| holds.then_some(*place))
-            .collect();
-            let places = places.join(" or ");
-            let article = if scope == Scope::Edge {
-                "an edge"
-            } else if scope == Scope::Node {
-                "a node"
-            } else {
-                "the graph"
-            };
-            fault(format!("`{name}` has no meaning on {article}"))
-                .note(format!("`{}`: {}", known.name(), known.spec().doc))
-                .help(format!("put it on {places}"))
+            let spec = known.spec();
+            misplaced(name, span, scope, spec.scopes).note(format!("`{}`: {}", spec.name, spec.doc))
+        }
+        Suggestion::MisplacedMember(family) => {
+            let note = format!("`{}{}`: {}", family.prefix, family.member, family.doc);
+            misplaced(name, span, scope, family.scopes).note(note)
         }
     }
+}
+
+fn misplaced(name: &str, span: Span, scope: Scope, scopes: Scopes) -> Diagnostic {
+    let places: Vec<&str> = [
+        (scopes.graph, "the graph"),
+        (scopes.node, "a node"),
+        (scopes.edge, "an edge"),
+    ]
+    .iter()
+    .filter_map(|(holds, place)| holds.then_some(*place))
+    .collect();
+    let places = places.join(" or ");
+    let article = match scope {
+        Scope::Edge => "an edge",
+        Scope::Node => "a node",
+        Scope::Graph => "the graph",
+    };
+    Diagnostic::warning(CODE, format!("`{name}` has no meaning on {article}"), span)
+        .help(format!("put it on {places}"))
 }

@@ -140,6 +140,7 @@ pub(crate) fn resumed(epoch: u64) -> EventKind {
         epoch,
         repaired: Vec::new(),
         replayed_from: None,
+        retry: None,
     }
 }
 

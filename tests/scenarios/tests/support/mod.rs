@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use orchestra_model_server_tests::{ModelServer, Script, Wire};
 use serde_json::Value;
 
-pub use program::{Done, Running};
+pub use program::{Done, Running, finish, finish_within};
 
 /// The most that a scenario waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,10 +57,7 @@ impl Scenario {
             server,
             model,
         };
-        copy(&source, scenario.folder.path());
-        for own in OWN {
-            let _ = std::fs::remove_file(scenario.path(own));
-        }
+        copy_project(name, scenario.folder.path());
         if let Ok(configuration) = read("orchestra.yaml") {
             let base = scenario.server.base(Wire::Anthropic);
             scenario.write("orchestra.yaml", configuration.replace("MODEL_SERVER", &base));
@@ -83,35 +80,25 @@ impl Scenario {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// A command of the program in this folder, with a key of the model and nobody's own configuration.
+    /// A command of the program in this folder, with keys of the model.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_orchestra-scenario-program"));
+        let mut command = command(self.folder.path(), arguments);
         command
-            // The commands that it prints are those of `orchestra`.
-            .arg0("orchestra")
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
             .env("ANTHROPIC_API_KEY", "key-of-the-scenarios-0123456789")
-            .env("OPENROUTER_API_KEY", "key-of-the-scenarios-9876543210")
-            .env("HOME", self.path("home"))
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_CONFIG_SYSTEM", "/dev/null")
-            .env_remove("NO_COLOR")
-            .env_remove("CLICOLOR_FORCE");
+            .env("OPENROUTER_API_KEY", "key-of-the-scenarios-9876543210");
         command
     }
 
     /// Calls the program.
     #[track_caller]
     pub fn call(&self, arguments: &[&str]) -> Done {
-        program::finish(self.command(arguments), None)
+        finish(self.command(arguments), None)
     }
 
     /// Calls the program with lines of standard input from a pipe.
     #[track_caller]
     pub fn call_with(&self, arguments: &[&str], input: &str) -> Done {
-        program::finish(self.command(arguments), Some(input))
+        finish(self.command(arguments), Some(input))
     }
 
     /// Starts the program with `--json`, and goes on while it runs.
@@ -196,25 +183,62 @@ impl Scenario {
     /// What git says in a repository of the scenario.
     #[track_caller]
     pub fn git(&self, repository: &str, words: &[&str]) -> String {
-        let said = Command::new("git")
-            .arg("-C")
-            .arg(self.path(repository))
-            .args(["-c", "user.name=me", "-c", "user.email=me@localhost"])
-            .args(words)
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_CONFIG_SYSTEM", "/dev/null")
-            .output()
-            .unwrap();
-        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-        String::from_utf8(said.stdout).unwrap()
+        git(&self.path(repository), words)
     }
 
     /// Makes a folder of the scenario a repository with one commit of all that is in it.
     #[track_caller]
     pub fn commit_all(&self, repository: &str) {
-        self.git(repository, &["init", "-q", "-b", "main"]);
-        self.git(repository, &["add", "-A"]);
-        self.git(repository, &["commit", "-q", "-m", "First version"]);
+        commit_all(&self.path(repository));
+    }
+}
+
+/// A command of the program in a folder, with nobody's own configuration.
+pub fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orchestra-scenario-program"));
+    command
+        // The commands that it prints are those of `orchestra`.
+        .arg0("orchestra")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .env("HOME", folder.join("home"))
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// What git says in a folder.
+#[track_caller]
+fn git(folder: &Path, words: &[&str]) -> String {
+    let said = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(["-c", "user.name=me", "-c", "user.email=me@localhost"])
+        .args(words)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    String::from_utf8(said.stdout).unwrap()
+}
+
+/// Makes a folder a repository with one commit of all that is in it.
+#[track_caller]
+pub fn commit_all(folder: &Path) {
+    git(folder, &["init", "-q", "-b", "main"]);
+    git(folder, &["add", "-A"]);
+    git(folder, &["commit", "-q", "-m", "First version"]);
+}
+
+/// Copies the project of a scenario into a folder.
+pub fn copy_project(name: &str, to: &Path) {
+    copy(&home().join(name), to);
+    for own in OWN {
+        let _ = std::fs::remove_file(to.join(own));
     }
 }
 

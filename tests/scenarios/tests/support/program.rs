@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -17,7 +18,13 @@ pub struct Done {
 
 /// Runs a command to its end, which must come in time.
 #[track_caller]
-pub fn finish(mut command: Command, input: Option<&str>) -> Done {
+pub fn finish(command: Command, input: Option<&str>) -> Done {
+    finish_within(command, input, PATIENCE)
+}
+
+/// Runs a command to its end, which must come within a time.
+#[track_caller]
+pub fn finish_within(mut command: Command, input: Option<&str>, patience: Duration) -> Done {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
@@ -30,16 +37,16 @@ pub fn finish(mut command: Command, input: Option<&str>) -> Done {
         // A program that reads nothing may be gone already.
         let _ = pipe.write_all(input.as_bytes());
     }
-    wait(child)
+    wait(child, patience)
 }
 
 /// Waits for the end of a program; one that does not end in time is killed, and its output is shown.
 #[track_caller]
-fn wait(child: Child) -> Done {
+fn wait(child: Child, patience: Duration) -> Done {
     let pid = child.id().to_string();
     let (sender, receiver) = channel();
     let waiting = std::thread::spawn(move || sender.send(child.wait_with_output()));
-    let Ok(output) = receiver.recv_timeout(PATIENCE) else {
+    let Ok(output) = receiver.recv_timeout(patience) else {
         let _ = Command::new("kill").args(["-KILL", &pid]).status();
         let output = receiver.recv().map(|output| Done::from_output(output.unwrap()));
         panic!(
@@ -171,7 +178,7 @@ impl Running {
         self.lines.read_to_string(&mut rest).unwrap();
         let told = self.objects.iter().map(|object| format!("{object}\n"));
         let stdout = told.collect::<String>() + &rest;
-        let done = wait(self.child.take().unwrap());
+        let done = wait(self.child.take().unwrap(), PATIENCE);
         Done { stdout, ..done }
     }
 }

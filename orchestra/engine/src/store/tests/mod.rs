@@ -63,6 +63,7 @@ pub(super) fn checkpoint(state: &str, journal: Position) -> Checkpoint {
         timestamp: Timestamp::from_millis(1_795_275_000_042),
         status: "running".to_owned(),
         failure: None,
+        failed_at: None,
         current_node: "write".to_owned(),
         completed_nodes: serde_json::from_str(r#"["start","write"]"#).unwrap(),
         node_retries: BTreeMap::new(),

@@ -1,0 +1,107 @@
+//! The environment of a tool stage's command (rule F12).
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+
+use orchestra_graph::table::{AttributeRow, Constant};
+use orchestra_graph::{AttributeFamily, GIT_VARIABLES, Known};
+
+use crate::process::ShellCommand;
+use crate::stage::StageContext;
+
+/// What the command of a tool stage sees beside the variables that the engine sets for every command.
+pub(super) struct Environment {
+    /// The variables of this process that it inherits.
+    inherited: Vec<OsString>,
+    /// The variables that the pipeline sets, which win over inherited ones.
+    set: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// Collects the environment that the graph and the node ask for.
+    ///
+    /// The error says which listed variable the command must not see.
+    pub(super) fn of(stage: &StageContext) -> Result<Environment, String> {
+        let settings = &stage.run().settings;
+        let pipeline = stage.pipeline();
+        // The node's attributes come last: they win.
+        let rows = || {
+            let graph = pipeline.attributes(pipeline.graph_attributes);
+            graph.iter().chain(stage.node().attributes())
+        };
+        let of = |known: Known| {
+            rows()
+                .filter(move |row| row.key == known.name())
+                .map(|row| &row.value)
+        };
+        let listed = of(Known::ToolEnv).filter_map(text).flat_map(names);
+        let listed: Vec<&str> = listed.collect();
+        if let Some(name) = listed.iter().find(|name| settings.is_withheld(OsStr::new(name))) {
+            return Err(format!(
+                "`{}` lists `{name}`, but that variable is withheld from the commands of tool stages because it holds a \
+                 secret such as the key of a model provider; pass what the command needs in a variable of another name",
+                Known::ToolEnv.name()
+            ));
+        }
+        let inherits = !matches!(
+            of(Known::ToolEnvInherit).next_back(),
+            Some(Constant::Boolean(false))
+        );
+        let named = |name: &OsStr| {
+            let allowed = settings.inherit_env.iter().map(String::as_str);
+            allowed
+                .chain(listed.iter().copied())
+                .any(|listed| same(listed, name))
+        };
+        let is_secret = |value: &OsStr| {
+            let told = settings.redactor.as_ref();
+            told.is_some_and(|redactor| redactor.finds(value.as_encoded_bytes()))
+        };
+        // They would lead git out of the files that the stage was given.
+        let leads_away =
+            |name: &OsStr| stage.workplace().is_some() && GIT_VARIABLES.iter().any(|known| same(known, name));
+        let seen = |(name, value): &(OsString, OsString)| {
+            let withheld = leads_away(name) || settings.is_withheld(name);
+            !withheld && (named(name) || inherits && !is_secret(value))
+        };
+        Ok(Environment {
+            inherited: env::vars_os().filter(seen).map(|(name, _)| name).collect(),
+            set: rows().filter_map(set).collect(),
+        })
+    }
+
+    /// Gives a command this environment and no other.
+    pub(super) fn give(self, command: ShellCommand) -> ShellCommand {
+        let command = command.minimal_environment();
+        let command = self.inherited.into_iter().fold(command, ShellCommand::inherit);
+        let set = self.set.into_iter();
+        set.fold(command, |command, (name, value)| command.variable(name, value))
+    }
+}
+
+/// The variable that an attribute sets, if it is one that does.
+fn set(row: &AttributeRow) -> Option<(String, String)> {
+    let (_, name) =
+        AttributeFamily::find(&row.key).filter(|(family, _)| **family == *AttributeFamily::TOOL_ENV)?;
+    Some((name.to_owned(), text(&row.value)?.to_owned()))
+}
+
+fn text(value: &Constant) -> Option<&str> {
+    match value {
+        Constant::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Whether two names are those of one variable.
+pub(crate) fn same(known: &str, name: &OsStr) -> bool {
+    match cfg!(windows) {
+        true => name.eq_ignore_ascii_case(known),
+        false => name == known,
+    }
+}

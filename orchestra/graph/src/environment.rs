@@ -1,0 +1,26 @@
+//! Environment variables that mean something to those who start commands.
+
+/// The variables by which git finds a repository and its parts. A command that is to work in the
+/// repository of its folder gets none of them: it would work in another one.
+///
+/// ```
+/// assert!(orchestra_graph::GIT_VARIABLES.contains(&"GIT_DIR"));
+/// ```
+pub const GIT_VARIABLES: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
