@@ -495,13 +495,7 @@ impl Talk<'_> {
                 let text = if text.trim().is_empty() { told } else { text };
                 (outcome, text)
             }
-            Ended::Approved => {
-                verdict = Some(ChatVerdict::Approved);
-                (
-                    Outcome::success().prefer("Approve").notes("A person approved."),
-                    text,
-                )
-            }
+            Ended::Approved => return Ok(CodergenReply::from(text).with_verdict(ChatVerdict::Approved)),
             Ended::Rejected { reason } => {
                 let told = match reason.is_empty() {
                     true => "a person rejected it".to_owned(),

@@ -278,7 +278,8 @@ pub enum Event {
         /// The effect.
         id: EffectId,
     },
-    /// A question was answered; an answer that [the question](Question::accept) does not take changes nothing.
+    /// A question was answered; an answer that [the question](Question::accept) does not take changes nothing. That of a
+    /// stage which runs is kept until the stage is run again (see [`Line::answer`](crate::Line::answer)).
     Answered {
         /// The effect.
         id: EffectId,

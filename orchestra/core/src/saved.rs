@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::effect::BranchPath;
 use crate::files::SavedFiles;
+use crate::human::Answer;
 use crate::line::retry_count_key;
 use crate::outcome::Status;
 use crate::saved_block::SavedBlock;
@@ -108,6 +109,8 @@ pub(crate) struct SavedLine {
     notes: Vec<Value>,
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     used: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<Answer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<Box<SavedFiles>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -353,6 +356,7 @@ impl SavedLine {
             revisits: pairs(&line.revisits),
             notes: line.notes().to_vec(),
             used: line.used(),
+            answer: line.answer().cloned(),
             files: line.files.as_deref().map(|files| Box::new(SavedFiles::of(files))),
             updates: line.updates.clone(),
         }
@@ -487,10 +491,11 @@ impl SavedLine {
             },
             updates: self.updates,
         };
-        if !self.notes.is_empty() || !self.used.is_empty() {
+        if !self.notes.is_empty() || !self.used.is_empty() || self.answer.is_some() {
             line.progress = Some(Box::new(Progress {
                 notes: self.notes,
                 used: self.used,
+                answer: self.answer,
             }));
         }
         line.phase = match self.phase {

@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::context::Context;
 use crate::effect::{BranchPath, EffectId};
 use crate::files::Files;
-use crate::human::Question;
+use crate::human::{Answer, Question};
 use crate::outcome::Status;
 use crate::usage::Usage;
 
@@ -385,6 +385,8 @@ pub(crate) struct At {
 pub(crate) struct Progress {
     pub(crate) notes: Vec<Value>,
     pub(crate) used: Usage,
+    /// The answer to its question that came while nobody executed the run.
+    pub(crate) answer: Option<Answer>,
 }
 
 /// One line of a run: the main line, or a branch of a parallel block.
@@ -502,6 +504,12 @@ impl Line {
     /// What the attempt that runs has noted for the case that it is repeated, in order.
     pub fn notes(&self) -> &[Value] {
         self.progress.as_ref().map_or(&[], |progress| &progress.notes)
+    }
+
+    /// Returns the answer to the question of the attempt that runs, where one came while nobody executed the run and the
+    /// attempt has noted nothing since.
+    pub fn answer(&self) -> Option<&Answer> {
+        self.progress.as_ref()?.answer.as_ref()
     }
 
     /// What the attempt that runs has used, as far as it was told.

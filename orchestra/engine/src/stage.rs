@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Question, Reply, Usage};
@@ -49,6 +49,8 @@ pub struct StageContext {
     is_repeat: bool,
     /// What the attempt noted before it was cut short.
     notes: Option<Arc<[Value]>>,
+    /// The answer to its next question, which came before this attempt was made again.
+    answer: Option<Arc<Mutex<Option<Answer>>>>,
     /// Where it works; nothing where the run has no workspace.
     placed: Option<Arc<Placed>>,
 }
@@ -81,7 +83,27 @@ impl StageContext {
             active,
             is_repeat,
             notes,
+            answer: None,
             placed: None,
+        }
+    }
+
+    /// Gives the stage the answer to its next question.
+    pub(crate) fn answered(mut self, answer: Option<Answer>) -> StageContext {
+        self.answer = answer.map(|answer| Arc::new(Mutex::new(Some(answer))));
+        self
+    }
+
+    /// Takes the answer that came before the question was put again, if it is one that the question takes.
+    fn given_answer(&self, question: &Question) -> Option<Answer> {
+        let given = self.answer.as_ref()?;
+        let answer = given.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        match question.accept(&answer) {
+            Ok(_) => Some(answer),
+            Err(refused) => {
+                self.log(format!("an earlier answer is not taken: {refused}"));
+                None
+            }
         }
     }
 
@@ -149,11 +171,15 @@ impl StageContext {
 
     /// Asks a person something, besides the gates of the pipeline (Attractor 6.1): the engine's interviewer, and whoever
     /// [looks at the run](crate::RunHandle::questions) from outside. The first answer counts. One that the question does not
-    /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep.
+    /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep. An answer that was
+    /// given while nobody executed the run ([`PausedRun::answer`](crate::PausedRun::answer)) is returned at once.
     ///
     /// # Errors
     /// The engine has no interviewer or nobody can be asked, which suspends the run; or the question could not be put.
     pub async fn ask(&self, mut question: Question) -> Result<Answer, AskError> {
+        if let Some(answer) = self.given_answer(&question) {
+            return Ok(answer);
+        }
         let Some(interviewer) = &self.run.settings.interviewer else {
             return Err(AskError::waits("the engine has no interviewer"));
         };
@@ -528,7 +554,7 @@ impl StageContext {
 }
 
 /// An answer in words.
-fn said(answer: &Answer) -> String {
+pub(crate) fn said(answer: &Answer) -> String {
     match &answer.reply {
         Reply::Chosen(said) => said.join(", "),
         Reply::TimedOut => "timed out".to_owned(),

@@ -81,7 +81,7 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished
                 _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
             }
         }
-        Answered::Text(text) => match written(stage) {
+        Answered::Text(text, _) => match written(stage) {
             Ok(Some(written)) if !written.status.is_success() => return Ok(written.into()),
             Ok(written) => chosen(&candidates, &text).map(|best| (best, written)),
             Err(problem) => return Ok(Outcome::fail(problem).into()),
