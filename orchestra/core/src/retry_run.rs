@@ -61,7 +61,7 @@ pub fn retry_point(
             }
         }
         RunFailure::MaxVisits { .. } => match block_around(pipeline, named?) {
-            Some(block) => Some(RetryPoint::Stage(block)),
+            Some(block) => changed.then_some(RetryPoint::Stage(block)),
             // The visit that was one too many is the one that is asked for.
             None => named.map(RetryPoint::Stage),
         },
