@@ -48,4 +48,4 @@ pub use settings::{
 };
 pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};
 pub use user::UserFiles;
-pub use workspace::{DEFAULT_BRANCH_PREFIX, GIT_VARIABLES};
+pub use workspace::DEFAULT_BRANCH_PREFIX;
