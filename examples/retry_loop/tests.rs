@@ -40,7 +40,10 @@ fn written(drafts: impl IntoIterator<Item = Outcome>) -> SimulationRun<Node> {
 }
 
 fn tries(run: &SimulationRun<Node>) -> usize {
-    run.path().iter().filter(|node| **node == Node::Verifier).count()
+    run.path()
+        .iter()
+        .filter(|node| *node == Node::Verifier.id())
+        .count()
 }
 
 #[test]

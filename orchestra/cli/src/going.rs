@@ -266,15 +266,18 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 command("resume", &["--retry", "--accept-changes"])
             )),
         ),
-        StartError::CheckpointAtEnd { .. } => fault(
+        StartError::NothingToReplay { .. } => fault(
             Exit::Usage,
-            Some(format!("`{}` lists them", command("checkpoints", &[]))),
+            Some(format!(
+                "name an earlier one: `{}` lists them",
+                command("checkpoints", &[])
+            )),
         ),
         StartError::Over(_) => fault(
             Exit::Usage,
             Some(format!(
-                "begin a run from one of its checkpoints: `{}`",
-                command("replay", &["--checkpoint", "CHECKPOINT"])
+                "`{}` lists the checkpoints from which a new run can begin",
+                command("checkpoints", &[])
             )),
         ),
         StartError::Store(store @ StoreError::Owned { .. }) => fault(

@@ -220,7 +220,7 @@ fn a_run_that_is_over_is_not_resumed_but_replayed() {
     place.call(&["run", "a.dot"]).exits(0);
     let id = place.runs().remove(0);
     let over = place.call(&["resume", "last"]).exits(2);
-    let help = format!("`orchestra replay {id} --checkpoint CHECKPOINT`");
+    let help = format!("`orchestra checkpoints {id}` lists");
     assert!(
         over.stderr.contains("has ended in success") && over.stderr.contains(&help),
         "{}",

@@ -38,6 +38,7 @@ use crate::workspace::{OpenedWorkspace, Workspace, WorkspaceError, WorkspaceRun}
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
 
 /// What all runs of an engine share.
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) callbacks: Arc<[Callback]>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -99,6 +100,15 @@ impl Settings {
         let opened =
             tokio::task::spawn_blocking(move || FolderStore::open(files, &folder, options, take_over)).await;
         opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
+    }
+
+    /// The same for runs that tell nobody what happens in them.
+    pub(crate) fn without_callbacks(&self) -> Settings {
+        Settings {
+            callbacks: Arc::default(),
+            on_text: Arc::default(),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn files(&self) -> Arc<dyn FileSystem> {

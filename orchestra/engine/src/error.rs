@@ -91,10 +91,10 @@ pub enum StartError {
     /// The run has ended, so there is nothing to go on with.
     #[error(transparent)]
     Over(Box<Over>),
-    /// The run is replayed from a checkpoint behind which nothing is left to do.
-    #[error("at the checkpoint `{checkpoint}`, run `{run}` had ended; replay it from an earlier one")]
-    CheckpointAtEnd {
-        /// The run.
+    /// Nothing is left to be done at the checkpoint from which a run is to be replayed: there the other run had ended.
+    #[error("run `{run}` had ended at the checkpoint `{checkpoint}`, so there is nothing to replay from it")]
+    NothingToReplay {
+        /// The other run.
         run: String,
         /// The checkpoint.
         checkpoint: String,
@@ -153,7 +153,7 @@ impl StartError {
             StartError::Changed(_) => "pipeline_changed",
             StartError::Moved { .. } => "position_gone",
             StartError::Over(_) => "run_over",
-            StartError::CheckpointAtEnd { .. } => "checkpoint_at_end",
+            StartError::NothingToReplay { .. } => "nothing_to_replay",
             StartError::NotFailed { .. } => "not_failed",
             StartError::NothingToRetry { .. } => "nothing_to_retry",
             StartError::Simulated { .. } => "simulated",

@@ -12,24 +12,18 @@ use crate::error::StartError;
 use crate::result::RunStatus;
 use crate::run::{Parent, Run};
 use crate::stage::StageContext;
-use crate::store::{RunFolder, StoreError};
+use crate::store::{Manifest, RunFolder, StoreError};
 use crate::workspace::{
-    RunEnd, RunFiles, WorkspaceEnd, WorkspaceRun, WorkspaceSession, WorkspaceStage, child_line, line_name,
+    OpenedWorkspace, RunEnd, RunFiles, WorkspaceEnd, WorkspaceError, WorkspaceRun, WorkspaceSession,
+    WorkspaceStage, child_line, line_name,
 };
 
 impl Driver {
     /// Gives a run that is taken up the files of its stages.
     pub(crate) async fn open_files(&self) -> Result<(), StartError> {
         let run = &self.run;
-        let ended = self
-            .taken_up
-            .as_ref()
-            .is_some_and(|taken_up| taken_up.ended.is_some());
-        if ended {
-            return Ok(());
-        }
         if let Some(parent) = &run.origin.parent {
-            if let Some(files) = parent.run.work_files() {
+            if let Some(files) = parent.run.work_files().filter(|_| !self.has_ended()) {
                 run.work_on(files.session.clone());
             }
             return Ok(());
@@ -38,13 +32,7 @@ impl Driver {
             return Ok(());
         };
         let mut manifest = RunFolder::open(store.folder())?.manifest().clone();
-        let begun = self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun);
-        if begun && manifest.workspace.is_none() {
-            // What its stages did lies elsewhere, and would be missing in new trees.
-            return Ok(());
-        }
-        let of = WorkspaceRun::new(&run.id, &run.pipeline, manifest.workspace.as_ref());
-        if let Some(opened) = run.settings.open_files(of).await? {
+        if let Some(opened) = self.opened_files(&manifest).await? {
             if manifest.workspace.as_ref() != Some(&opened.kept) {
                 manifest.workspace = Some(opened.kept);
                 store.manifest(&manifest)?;
@@ -52,6 +40,28 @@ impl Driver {
             run.work_on(opened.session);
         }
         Ok(())
+    }
+
+    /// The files of the stages of a run that is taken up, if it has its own and goes on; nothing is made of them yet.
+    pub(crate) async fn opened_files(
+        &self,
+        manifest: &Manifest,
+    ) -> Result<Option<OpenedWorkspace>, WorkspaceError> {
+        let run = &self.run;
+        let begun = self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun);
+        // What its stages did without them lies elsewhere, and would be missing in new trees.
+        let elsewhere = begun && manifest.workspace.is_none();
+        if self.has_ended() || elsewhere || run.origin.parent.is_some() {
+            return Ok(None);
+        }
+        let of = WorkspaceRun::new(&run.id, &run.pipeline, manifest.workspace.as_ref());
+        run.settings.open_files(of).await
+    }
+
+    /// Whether a run that is taken up has ended before.
+    fn has_ended(&self) -> bool {
+        let taken_up = self.taken_up.as_ref();
+        taken_up.is_some_and(|taken_up| taken_up.ended.is_some())
     }
 
     /// Tells the workspace that the run has ended here; that of a child ends with the run around it.

@@ -15,7 +15,6 @@ use crate::handle::RunHandle;
 use crate::id::RunId;
 use crate::pinned::pinned;
 use crate::records::{Entry, Record};
-use crate::resolve::resolve;
 use crate::resume::ResumeBuilder;
 use crate::store::{
     FolderStore, Manifest, ReplayedFrom, RunFolder, RunStore, StoreError, checkpoint_name, checkpoint_number,
@@ -93,9 +92,12 @@ impl ReplayBuilder {
             run_dir,
         } = self;
         let settings = resume.settings.clone();
-        let handlers = resolve(&settings, &resume.pipeline, &resume.origin);
-        drop(handlers?);
-        let (from, name) = (resume.folder.clone(), checkpoint.clone());
+        let from = resume.folder.clone();
+        let (source, name, transforms) = (from.clone(), checkpoint, resume.transforms.clone());
+        let fork = tokio::task::spawn_blocking(move || fork(&RunFolder::open(&source)?, &name, &transforms));
+        let fork = fork.await;
+        let mut fork =
+            fork.unwrap_or_else(|error| Err(StoreError::io("read", &from, std::io::Error::other(error))))?;
         let now = settings.clock.now();
         let id = match run_id {
             Some(id) => RunId::new(id)?,
@@ -106,50 +108,27 @@ impl ReplayBuilder {
             runs.map_or_else(PathBuf::new, Path::to_owned).join(&*id)
         };
         let to = run_dir.unwrap_or_else(beside);
-        let (source, target, transforms) = (from.clone(), to.clone(), resume.transforms.clone());
-        let is_there = std::fs::symlink_metadata(&to).is_ok();
+        // Whatever may be refused is refused before there is a folder that others could take for a run (rule D10).
+        resume.files = resume.rehearse(&fork, &id).await?;
+        if let Some(opened) = &resume.files {
+            fork.manifest.workspace = Some(opened.kept.clone());
+        }
+        fork.manifest.run = id.to_string();
+        fork.manifest.started = now;
+        let target = to.clone();
         let forked = tokio::task::spawn_blocking(move || {
-            let view = RunFolder::open(&source)?;
-            let Fork {
-                mut manifest,
-                records,
-            } = fork(&view, &checkpoint, &transforms)?;
-            manifest.run = id.to_string();
-            manifest.started = now;
             let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
-            store.manifest(&manifest)?;
-            for record in &records {
+            store.manifest(&fork.manifest)?;
+            for record in &fork.records {
                 store.append(record)?;
             }
             store.close()
         });
         let made = forked.await;
-        let made =
-            made.unwrap_or_else(|error| Err(StoreError::io("make", &to, std::io::Error::other(error))));
-        // What stands there already is not this run's to remove.
-        if let Err(error @ StoreError::Occupied { .. }) = made {
-            return Err(error.into());
-        }
-        let replayed = match made {
-            Ok(()) => {
-                resume.folder.clone_from(&to);
-                resume.copied_from = Some(from.clone());
-                resume.resume().await
-            }
-            Err(error) => Err(error.into()),
-        };
-        // A run that is refused leaves nothing (rule D10).
-        replayed.map_err(|error| {
-            remove(&to, is_there);
-            match error {
-                StartError::Over(over) => StartError::CheckpointAtEnd {
-                    run: RunFolder::open(&from)
-                        .map_or_else(|_| over.run.clone(), |from| from.manifest().run.clone()),
-                    checkpoint: name,
-                },
-                other => other,
-            }
-        })
+        made.unwrap_or_else(|error| Err(StoreError::io("make", &to, std::io::Error::other(error))))?;
+        resume.folder = to;
+        resume.copied_from = Some(from);
+        resume.resume().await
     }
 }
 
@@ -171,26 +150,11 @@ impl fmt::Debug for ReplayBuilder {
     }
 }
 
-/// Removes what was made of a run that is refused; a folder that was there before stays, and is empty as it was.
-fn remove(folder: &Path, was_there: bool) {
-    if !was_there {
-        // What cannot be removed is told of by the next look at the runs.
-        let _ = fs::remove_dir_all(folder);
-        return;
-    }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            true => fs::remove_dir_all(&path),
-            false => fs::remove_file(&path),
-        };
-    }
-}
-
 /// The beginning of another run, up to a checkpoint.
-struct Fork {
-    manifest: Manifest,
-    records: Vec<Vec<u8>>,
+pub(crate) struct Fork {
+    pub(crate) manifest: Manifest,
+    pub(crate) records: Vec<Vec<u8>>,
+    pub(crate) from: ReplayedFrom,
 }
 
 fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -> Result<Fork, StoreError> {
@@ -224,12 +188,17 @@ fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -
             break;
         }
     }
-    manifest.replayed_from = Some(ReplayedFrom {
+    let from = ReplayedFrom {
         run: manifest.run.clone(),
         checkpoint: checkpoint_name(number),
-    });
+    };
+    manifest.replayed_from = Some(from.clone());
     let records = kept.to_vec();
-    Ok(Fork { manifest, records })
+    Ok(Fork {
+        manifest,
+        records,
+        from,
+    })
 }
 
 /// The number of the record that says how an attempt such as `build#2/1` ended: a name of a checkpoint that is known

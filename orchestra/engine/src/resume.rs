@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,13 @@ use crate::id::RunId;
 use crate::keeping::{Keeping, nanos};
 use crate::pinned::{pin, pinned};
 use crate::records::{Entry, Kept, Record};
-use crate::replay::copy_stages;
+use crate::replay::{Fork, copy_stages};
 use crate::resolve::resolve;
 use crate::result::RunStatus;
 use crate::run::{Origin, Run};
-use crate::store::{Manifest, Opened, PinnedPipeline, RunStore, StoreError};
+use crate::store::{Manifest, Opened, PinnedPipeline, ReplayedFrom, RunStore, StoreError, TemporaryFolder};
 use crate::take_up::{Known, TakenUp};
+use crate::workspace::OpenedWorkspace;
 
 /// A run that is about to go on from where it is; await it.
 ///
@@ -70,6 +71,8 @@ pub struct ResumeBuilder {
     pub(crate) may_be_over: bool,
     /// The run whose stages' files are wanted, where it is another one.
     pub(crate) copied_from: Option<PathBuf>,
+    /// The files to work on, where they were opened before.
+    pub(crate) files: Option<OpenedWorkspace>,
 }
 
 impl ResumeBuilder {
@@ -91,6 +94,7 @@ impl ResumeBuilder {
             transforms: Vec::new(),
             may_be_over: false,
             copied_from: None,
+            files: None,
         }
     }
 
@@ -159,11 +163,15 @@ impl ResumeBuilder {
         self
     }
 
-    pub(crate) async fn resume(self) -> Result<RunHandle, StartError> {
+    pub(crate) async fn resume(mut self) -> Result<RunHandle, StartError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let handlers = resolve(&self.settings, &self.pipeline, &self.origin)?;
+        let files = self.files.take();
         let driver = self.take_up().await?;
-        driver.open_files().await?;
+        match files {
+            Some(opened) => driver.run.work_on(opened.session),
+            None => driver.open_files().await?,
+        }
         let (run, before) = (driver.run.clone(), driver.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
@@ -185,6 +193,7 @@ impl ResumeBuilder {
             transforms,
             may_be_over,
             copied_from,
+            files: _,
         } = self;
         let opened = settings.open_run(&folder, take_over).await?;
         let task = TakeUp {
@@ -195,24 +204,18 @@ impl ResumeBuilder {
             retry,
             transforms,
             copied_from,
+            rehearses: false,
         };
-        let simulated = settings.script.is_some();
-        if opened.manifest.simulated != simulated {
-            return Err(StartError::Simulated {
-                run: opened.manifest.run,
-                simulated: !simulated,
-            });
-        }
+        check_simulated(&settings, &opened.manifest)?;
         origin.seed = opened.manifest.seed;
         // A long journal takes some milliseconds, in which others may go on.
-        let taken = tokio::task::spawn_blocking(move || task.take_up(opened, origin)).await;
+        let taken = tokio::task::spawn_blocking(move || task.take_up(read(opened)?, origin)).await;
         let driver = taken.unwrap_or_else(|error| {
             Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
         })?;
         if let Some(ended) = driver.taken_up.as_ref().and_then(|taken_up| {
             // One that ended in a process that could not say so is brought to its end.
-            let is_over = taken_up.end_kept || taken_up.copied;
-            taken_up.ended.as_ref().filter(|_| is_over)
+            taken_up.ended.as_ref().filter(|_| taken_up.end_kept)
         }) && !may_be_over
         {
             return Err(StartError::Over(Box::new(Over {
@@ -221,6 +224,48 @@ impl ResumeBuilder {
             })));
         }
         Ok(driver)
+    }
+}
+
+impl ResumeBuilder {
+    /// Checks that a run which begins as another one began can go on from there, and keeps nothing (rule D10). Returns the
+    /// files that its stages are to work on.
+    pub(crate) async fn rehearse(
+        &self,
+        fork: &Fork,
+        id: &RunId,
+    ) -> Result<Option<OpenedWorkspace>, StartError> {
+        resolve(&self.settings, &self.pipeline, &self.origin)?;
+        check_simulated(&self.settings, &fork.manifest)?;
+        let task = TakeUp {
+            settings: Arc::new(self.settings.without_callbacks()),
+            pipeline: self.pipeline.clone(),
+            limits: self.limits,
+            accept: self.accept,
+            retry: false,
+            transforms: self.transforms.clone(),
+            copied_from: Some(self.folder.clone()),
+            rehearses: true,
+        };
+        let mut manifest = fork.manifest.clone();
+        manifest.run = id.to_string();
+        let records = (0..).zip(&fork.records);
+        let records = records.map(|(number, record)| Ok((number, parsed(&self.folder, number, record)?)));
+        let records: Vec<(u64, Record)> = records.collect::<Result<_, StoreError>>()?;
+        let rehearsed = manifest.clone();
+        let taken = tokio::task::spawn_blocking(move || {
+            let read = Read::rehearsed(rehearsed, records)?;
+            task.take_up(read, Origin::default())
+        });
+        let driver = taken.await.unwrap_or_else(|error| {
+            Err(StoreError::io("read", &self.folder, std::io::Error::other(error)).into())
+        })?;
+        let taken_up = driver.taken_up.as_ref();
+        if taken_up.is_some_and(|taken_up| taken_up.ended.is_some()) {
+            let ReplayedFrom { run, checkpoint } = fork.from.clone();
+            return Err(StartError::NothingToReplay { run, checkpoint });
+        }
+        Ok(driver.opened_files(&manifest).await?)
     }
 }
 
@@ -242,6 +287,18 @@ impl fmt::Debug for ResumeBuilder {
     }
 }
 
+/// Refuses to run what was simulated, and to simulate what was run.
+fn check_simulated(settings: &Settings, manifest: &Manifest) -> Result<(), StartError> {
+    let simulated = settings.script.is_some();
+    if manifest.simulated == simulated {
+        return Ok(());
+    }
+    Err(StartError::Simulated {
+        run: manifest.run.clone(),
+        simulated: !simulated,
+    })
+}
+
 /// A run folder on its way to a driver.
 struct TakeUp {
     settings: Arc<Settings>,
@@ -251,6 +308,8 @@ struct TakeUp {
     retry: bool,
     transforms: Vec<Arc<dyn Transform>>,
     copied_from: Option<PathBuf>,
+    /// Whether it is only to be known how this goes, so that no files are copied.
+    rehearses: bool,
 }
 
 /// A run folder, read.
@@ -276,6 +335,46 @@ struct Read {
 }
 
 impl Read {
+    /// The beginning of a run that is not there yet. What is written of it is gone with this.
+    fn rehearsed(manifest: Manifest, records: Vec<(u64, Record)>) -> Result<Read, StoreError> {
+        let store = Arc::new(TemporaryFolder::create(&manifest.run)?);
+        let mut read = Read {
+            store,
+            manifest,
+            base: None,
+            failure: None,
+            records,
+            told: 0,
+            repaired: Vec::new(),
+            events: 0,
+            known: Known::default(),
+            artifacts: 0,
+            end_told: false,
+            epoch: 1,
+        };
+        read.begin_behind_change();
+        Ok(read)
+    }
+
+    /// The state that was carried over to a changed pipeline takes the place of all that was before. Where the manifest
+    /// still names the pipeline before the change, the process ended before that was accepted.
+    fn begin_behind_change(&mut self) {
+        let pinned = &self.manifest.pipeline.hash;
+        let is_changed = |(_, record): &(u64, Record)| matches!(&record.entry, Entry::Changed { pipeline, .. } if pipeline.hash != *pinned);
+        let Some(at) = self.records.iter().rposition(is_changed) else {
+            return;
+        };
+        let behind = self.records.split_off(at + 1);
+        let changed = std::mem::replace(&mut self.records, behind).pop();
+        if let Some((number, Record { entry, .. })) = changed
+            && let Entry::Changed { kept, .. } = entry
+        {
+            self.failure = kept.failure.clone();
+            self.base = Some(*kept);
+            self.told = number;
+        }
+    }
+
     /// Whether the run has ended, and nothing of that is left to be written.
     fn is_over(&self) -> bool {
         let ended = |kept: &Kept| kept.machine.is_finished();
@@ -284,8 +383,7 @@ impl Read {
 }
 
 impl TakeUp {
-    fn take_up(self, opened: Opened, origin: Origin) -> Result<Box<Driver>, StartError> {
-        let mut read = read(opened)?;
+    fn take_up(self, mut read: Read, origin: Origin) -> Result<Box<Driver>, StartError> {
         if PinnedPipeline::of(&self.pipeline).hash == read.manifest.pipeline.hash {
             let mut driver = self.driver(self.pipeline.clone(), &read, origin)?;
             if self.retry {
@@ -305,15 +403,18 @@ impl TakeUp {
         let (true, Some(old)) = (self.accept, &old) else {
             let difference = old.map(|old| Difference::between(&old, &self.pipeline));
             return Err(StartError::Changed(Box::new(Changed {
-                run: read.manifest.run,
+                run: self.named(&read.manifest),
                 difference,
             })));
         };
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         // Told with the pipeline that it was begun with, the state is carried over to the new one.
         let before = self.driver(old.clone(), &read, Origin::default())?;
         let Some(keeping) = before.keeping.as_deref() else {
             return Ok(before);
         };
+        // The change is accepted for good, so nothing else may be missing (rule D10).
+        runtime.block_on(before.opened_files(&read.manifest))?;
         if !before.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
             // It stands nowhere yet.
             drop(before);
@@ -330,7 +431,7 @@ impl TakeUp {
         let machine = machine
             .carry_over(old, &self.pipeline, &mapping)
             .map_err(|fault| StartError::Moved {
-                run: read.manifest.run.clone(),
+                run: self.named(&read.manifest),
                 reason: fault.to_string(),
             })?;
         read.failure = before.failure().cloned();
@@ -367,6 +468,15 @@ impl TakeUp {
             driver.will_retry(point);
         }
         Ok(driver)
+    }
+
+    /// The run that messages speak of: for one that is not there yet, the one that it begins as.
+    fn named(&self, manifest: &Manifest) -> String {
+        let from = manifest
+            .replayed_from
+            .as_ref()
+            .filter(|_| self.copied_from.is_some());
+        from.map_or_else(|| manifest.run.clone(), |from| from.run.clone())
     }
 
     /// A driver that stands where the records end.
@@ -423,7 +533,7 @@ impl TakeUp {
         if let Some(keeping) = &driver.keeping {
             run.simulated_before(&keeping.turns);
         }
-        if let Some(from) = &self.copied_from {
+        if let Some(from) = self.copied_from.as_ref().filter(|_| !self.rehearses) {
             let pending = driver.machine.pending();
             let in_flight: Vec<NodeIndex> = pending.iter().map(|id| id.node).collect();
             copy_stages(
@@ -524,26 +634,11 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         read.base = Some(kept.map_err(|error| StoreError::damaged_state(&path, &error))?);
     }
     for (number, record) in (first..).zip(scan.iter()) {
-        let record: Record = serde_json::from_slice(record)
-            .map_err(|error| StoreError::damaged_record(&path, number, &error))?;
+        let record = parsed(&path, number, record)?;
         read.artifacts = read.artifacts.max(record.artifacts);
         read.records.push((number, record));
     }
-    // The state that was carried over to a changed pipeline takes the place of all that was before. Where the manifest
-    // still names the pipeline before the change, the process ended before that was accepted.
-    let pinned = &read.manifest.pipeline.hash;
-    let is_changed = |(_, record): &(u64, Record)| matches!(&record.entry, Entry::Changed { pipeline, .. } if pipeline.hash != *pinned);
-    if let Some(at) = read.records.iter().rposition(is_changed) {
-        let behind = read.records.split_off(at + 1);
-        let changed = std::mem::replace(&mut read.records, behind).pop();
-        if let Some((number, Record { entry, .. })) = changed
-            && let Entry::Changed { kept, .. } = entry
-        {
-            read.failure = kept.failure.clone();
-            read.base = Some(*kept);
-            read.told = number;
-        }
-    }
+    read.begin_behind_change();
     // Events of what is before such a record were told before it was written.
     let is_behind = |(_, record): &(u64, Record)| record.untold == 0 && record.events <= events;
     if let Some(at) = read.records.iter().rposition(is_behind) {
@@ -554,4 +649,8 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         };
     }
     Ok(read)
+}
+
+fn parsed(folder: &Path, number: u64, record: &[u8]) -> Result<Record, StoreError> {
+    serde_json::from_slice(record).map_err(|error| StoreError::damaged_record(folder, number, &error))
 }

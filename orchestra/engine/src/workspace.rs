@@ -80,7 +80,8 @@ const LINE_LENGTH: usize = 80;
 /// # Ok(()) }
 /// ```
 pub trait Workspace: Send + Sync + 'static {
-    /// A run begins, or goes on. Nothing need be made before a stage wants it.
+    /// A run begins, or goes on. Nothing need be made before a stage wants it, and nothing should be: a run that is refused
+    /// afterwards leaves nothing behind. Before a changed pipeline is accepted this is called once more than else.
     ///
     /// # Errors
     /// The run cannot have files; it does not begin then.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use orchestra_engine::{
     Answer, Budget, Durability, Engine, EventKind, Outcome, RunFailure, RunHandle, RunResult, RunStatus,
-    StageContext, StartError, Usage,
+    Script, StageContext, StartError, Usage,
 };
 use orchestra_graph::Pipeline;
 use serde_json::{Value, json};
@@ -501,13 +501,35 @@ async fn a_run_is_replayed_from_any_checkpoint_and_the_first_stays_as_it_is() {
     let end = engine().replay_loaded(&folder, "cp_000006", acts(graph), stages());
     assert_eq!(
         end.run_dir(place.path().join("end")).await.unwrap_err().code(),
-        "run_over"
+        "nothing_to_replay"
     );
     let none = engine().replay_loaded(&folder, "cp_000099", acts(graph), stages());
     assert_eq!(
         none.run_dir(place.path().join("none")).await.unwrap_err().code(),
         "store_no_checkpoint"
     );
+    let unhandled = engine().replay_loaded(&folder, "cp_000001", acts(graph), ());
+    assert_eq!(
+        unhandled
+            .run_dir(place.path().join("unhandled"))
+            .await
+            .unwrap_err()
+            .code(),
+        "refused"
+    );
+    let simulated = Engine::builder().simulate(Script::new()).build().unwrap();
+    let simulated = simulated.replay_loaded(&folder, "cp_000001", acts(graph), stages());
+    assert_eq!(
+        simulated
+            .run_dir(place.path().join("simulated"))
+            .await
+            .unwrap_err()
+            .code(),
+        "simulated"
+    );
+    for name in ["end", "none", "unhandled", "simulated"] {
+        assert!(!place.path().join(name).exists(), "{name}");
+    }
 }
 
 #[tokio::test]

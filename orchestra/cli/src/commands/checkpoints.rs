@@ -65,25 +65,10 @@ pub(crate) fn checkpoints(
         terminal.result(&Written { schema, content }.line());
         return Ok(Exit::Ok);
     }
-    let Some(last) = points.last() else {
+    if points.is_empty() {
         terminal.progress("the run has no checkpoints: it keeps no journal, or has not begun");
         return Ok(Exit::Ok);
-    };
-    // Behind the last one of a run that has ended, nothing is left to do.
-    let has_ended = events.last().is_some_and(|event| {
-        matches!(
-            event.kind,
-            EventKind::PipelineCompleted { .. }
-                | EventKind::PipelineFailed { .. }
-                | EventKind::PipelineCancelled { .. }
-        )
-    });
-    let before_end = points
-        .iter()
-        .rev()
-        .find(|point| !has_ended || point.checkpoint != last.checkpoint);
-    let replay =
-        before_end.map(|point| runs.command("replay", &folder, &["--checkpoint", &point.checkpoint]));
+    }
     // What commits name as their checkpoint.
     let in_repositories = run.manifest().workspace.is_some();
     let rows = points.iter().map(|point| {
@@ -111,12 +96,35 @@ pub(crate) fn checkpoints(
         "NEXT",
     ];
     terminal.result(&table(terminal, &head, rows.collect()));
-    if let Some(replay) = replay {
+    if let Some(last) = last_to_replay(&points, has_ended(&events)) {
+        let replay = runs.command("replay", &folder, &["--checkpoint", &last.checkpoint]);
         terminal.progress("");
-        let replay = terminal.paint(Paint::Bold, &replay);
-        terminal.progress(&format!("replay from one with: {replay}"));
+        terminal.progress(&format!(
+            "replay from one with: {}",
+            terminal.paint(Paint::Bold, &replay)
+        ));
     }
     Ok(Exit::Ok)
+}
+
+/// The last point from which there is something to do. Where the run ended there is not.
+fn last_to_replay(points: &[Point], ended: bool) -> Option<&Point> {
+    let went_on = points.iter().rfind(|point| !point.next.is_empty());
+    match ended {
+        true => went_on,
+        false => points.last(),
+    }
+}
+
+fn has_ended(events: &[RunEvent]) -> bool {
+    let end = events.iter().rev().find_map(|event| match event.kind {
+        EventKind::PipelineCompleted { .. }
+        | EventKind::PipelineFailed { .. }
+        | EventKind::PipelineCancelled { .. } => Some(true),
+        EventKind::PipelineResumed { .. } | EventKind::PipelineStarted { .. } => Some(false),
+        _ => None,
+    });
+    end.unwrap_or(false)
 }
 
 /// The commits of a snapshot, each behind the name of its repository.

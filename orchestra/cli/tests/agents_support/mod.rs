@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use orchestra_model_server_tests::{Answer, ModelServer, Wire};
 use serde_json::{Value, json};
 #[allow(unused_imports, reason = "not every test file needs all")]
-pub use support::{Done, Place, Started, done};
+pub use support::{Done, Place, SLOW, Started, done, gate};
 
 /// The key of the provider.
 pub const KEY: &str = "key-of-the-tests-0123456789";

@@ -44,7 +44,10 @@ impl Environment {
                 Known::ToolEnv.name()
             ));
         }
-        let inherits = !matches!(of(Known::ToolEnvInherit).last(), Some(Constant::Boolean(false)));
+        let inherits = !matches!(
+            of(Known::ToolEnvInherit).next_back(),
+            Some(Constant::Boolean(false))
+        );
         let named = |name: &OsStr| {
             let allowed = settings.inherit_env.iter().map(String::as_str);
             allowed

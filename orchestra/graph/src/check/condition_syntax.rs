@@ -76,7 +76,13 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         };
         let fault = match parse_condition(text) {
             Ok(condition) if !input.is_exit(at) && condition.keys().contains(&LABEL) => label_of_gate(text),
-            Ok(_) => continue,
+            Ok(condition) => {
+                if once.first(attribute) {
+                    let found = of_stages(input, attribute, &condition).into_iter();
+                    faults.extend(found.map(|fault| fault.node(&*node.id)));
+                }
+                continue;
+            }
             Err(fault) => fault,
         };
         if once.first(attribute) {

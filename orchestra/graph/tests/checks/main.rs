@@ -99,6 +99,26 @@ fn covering_conditions_raise_nothing() {
 }
 
 #[test]
+fn records_of_stages_name_nodes_and_what_is_kept_of_them() {
+    let syntax = ["condition_syntax"];
+    let edge =
+        |condition: &str| format!("start -> a; a -> exit; a -> b [condition=\"{condition}\"]; b -> exit");
+    clean(&edge("visits.a>=3 && stages.b.outcome=fail"));
+    for condition in [
+        "visits.nowhere>=3",
+        "stages.nowhere.outcome=fail",
+        "stages.a.notes=x",
+        "stages.a=x",
+    ] {
+        raises(&edge(condition), &syntax);
+    }
+    raises(
+        "graph [retry_target=a]; start -> a -> exit; a [label=A, goal_gate=\"visits.nowhere>1\"]",
+        &syntax,
+    );
+}
+
+#[test]
 fn gaps_in_conditions_are_named() {
     let gap = ["non_exhaustive_conditions"];
     raises("start -> a; a -> exit [condition=\"outcome=fail\"]", &gap);

@@ -12,9 +12,14 @@ pub(super) fn graph(random: &mut Random) -> Graph {
         gated: random.chance(25),
     };
     let [start, exit] = ends(random);
+    let mut attributes = attributes::of_graph(random, mood);
+    // A loop around a block with a loop takes the square of the bound, which is a million by default.
+    attributes
+        .entry("max_node_visits".to_owned())
+        .or_insert_with(|| "9".to_owned());
     let mut drawing = Drawing {
         graph: Graph {
-            attributes: attributes::of_graph(random, mood),
+            attributes,
             ..Graph::default()
         },
         ids: IDS.iter().map(|id| (*id).to_owned()).collect(),

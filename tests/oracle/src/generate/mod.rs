@@ -165,7 +165,7 @@ fn ends(random: &mut Random) -> [Node; 2] {
         }
     };
     let (start, mut exit) = (node(start, start_shape), node(exit, exit_shape));
-    chance(random, 4, &mut exit.attributes, "goal_gate", condition);
+    chance(random, 12, &mut exit.attributes, "goal_gate", condition);
     [start, exit]
 }
 
