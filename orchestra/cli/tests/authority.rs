@@ -4,10 +4,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-mod support;
+mod agents_support;
 
-use serde_json::json;
-use support::Place;
+use agents_support::{Done, Place, Project};
+use orchestra_model_server_tests::Answer;
+use serde_json::{Map, Value, json};
 
 /// A tool stage that writes `status` as its status file.
 fn wrote(place: &Place, status: &serde_json::Value, edges: &str) {
@@ -116,4 +117,171 @@ fn a_start_value_under_a_reserved_key_is_refused_and_named() {
         refused.stderr
     );
     assert!(!place.path(".orchestra/runs").exists(), "nothing was made");
+}
+
+/// Two hundred spellings of reserved keys.
+fn reserved() -> Vec<String> {
+    let namespaces = [
+        "graph",
+        "human",
+        "internal",
+        "parallel",
+        "stack",
+        "stages",
+        "visits",
+        "workspace",
+    ];
+    let below = ["gate.selected", "gate.answered_by", "goal", "results", "a"];
+    let plain = [
+        "outcome",
+        "preferred_label",
+        "failure_reason",
+        "current_node",
+        "last_stage",
+        "last_response",
+        "error_history",
+        "tool.exit_code",
+        "tool.output",
+        "human.chat.verdict",
+    ];
+    let dotted = namespaces
+        .iter()
+        .flat_map(|namespace| below.iter().map(move |key| format!("{namespace}.{key}")));
+    let keys: Vec<String> = dotted.chain(plain.map(str::to_owned)).collect();
+    let spelled = keys.iter().flat_map(|key| {
+        [
+            key.clone(),
+            format!("context.{key}"),
+            key.to_uppercase(),
+            format!(" {key}"),
+        ]
+    });
+    let all: Vec<String> = spelled.collect();
+    assert_eq!(all.len(), 200);
+    all
+}
+
+fn forged() -> Map<String, Value> {
+    reserved().into_iter().map(|key| (key, "forged".into())).collect()
+}
+
+/// Holds a run to it that the keys were told of as left out of stages, so many times, and written nowhere.
+fn nothing_forged(place: &Place, run: &Done, stages: &[&str]) {
+    let mut expected = reserved();
+    expected.sort();
+    let told = run.told("StageWarning", "keys");
+    for keys in &told {
+        let mut keys: Vec<String> = serde_json::from_value(keys.clone()).unwrap();
+        keys.sort();
+        assert_eq!(keys, expected);
+    }
+    assert_eq!(run.told("StageWarning", "node"), stages);
+    let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
+    let checkpoint: Value = serde_json::from_str(&place.read(&format!("{folder}/checkpoint.json"))).unwrap();
+    let context = checkpoint["context"].as_object().unwrap();
+    for (key, value) in context {
+        assert!(!value.to_string().contains("forged"), "{key}: {value}");
+    }
+    assert_eq!(context["kept"], "yes");
+}
+
+#[test]
+fn two_hundred_reserved_keys_in_a_report_are_left_out_and_told() {
+    let project = Project::new("");
+    project
+        .place
+        .write("a.dot", "digraph { start -> work -> exit; work [prompt=x] }");
+    let mut updates = forged();
+    updates.insert("kept".to_owned(), "yes".into());
+    let report = json!({"status": "success", "notes": "Done.", "context_updates": updates});
+    project
+        .server
+        .push(Answer::call("report_outcome", report.to_string()));
+    let run = project.call(&["run", "a.dot", "--json"]).exits(0);
+    nothing_forged(&project.place, &run, &["work"]);
+}
+
+#[test]
+fn two_hundred_reserved_keys_in_a_status_file_of_a_model_stage_are_left_out_and_told() {
+    let project = Project::new("");
+    let mut updates = forged();
+    updates.insert("kept".to_owned(), "yes".into());
+    let status = json!({"outcome": "success", "context_updates": updates}).to_string();
+    project.place.write("status.json", status);
+    // The command of an agent: its model writes the file.
+    let yaml = project.place.read("orchestra.yaml");
+    let yaml = format!(
+        "{yaml}backends:\n  coder: {{kind: cli, command: 'cp status.json \"$ORCHESTRA_STAGE_DIR/status.json\"; echo done'}}\n"
+    );
+    project.place.write("orchestra.yaml", yaml);
+    project.place.write(
+        "a.dot",
+        "digraph { start -> work -> exit; work [prompt=x, backend=coder] }",
+    );
+    let run = project.call(&["run", "a.dot", "--json"]).exits(0);
+    nothing_forged(&project.place, &run, &["work"]);
+}
+
+#[test]
+fn two_hundred_reserved_keys_of_a_child_are_left_out_and_told() {
+    let place = Place::new();
+    let mut updates = forged();
+    updates.insert("kept".to_owned(), "yes".into());
+    place.write(
+        "status.json",
+        json!({"outcome": "success", "context_updates": updates}).to_string(),
+    );
+    place.write(
+        "child.dot",
+        r#"digraph { start -> work -> exit
+    work [shape=parallelogram, tool_command="cp status.json \"$ORCHESTRA_STAGE_DIR/status.json\""] }"#,
+    );
+    // Each reserved key of the parent is to be set by a value of the child that is honest there.
+    let outputs: Vec<String> = reserved()
+        .iter()
+        .filter(|key| !key.starts_with(' '))
+        .map(|key| format!("{key}=kept"))
+        .collect();
+    place.write(
+        "a.dot",
+        format!(
+            "digraph {{ start -> part -> exit; part [type=subpipeline, \"subpipeline.file\"=\"child.dot\",\n    \
+             \"subpipeline.outputs\"=\"kept,{}\"] }}",
+            outputs.join(",")
+        ),
+    );
+    let run = place.call(&["run", "a.dot", "--json"]).exits(0);
+    let told = run.told("StageWarning", "keys");
+    let keys: Vec<String> = serde_json::from_value(told.last().unwrap().clone()).unwrap();
+    assert_eq!(keys.len(), outputs.len(), "{keys:?}");
+    let folder = run.result()["run_dir"].as_str().unwrap().to_owned();
+    let checkpoint: Value = serde_json::from_str(&place.read(&format!("{folder}/checkpoint.json"))).unwrap();
+    let written = checkpoint["context"].as_object().unwrap();
+    let copies: Vec<&String> = written
+        .iter()
+        .filter(|(_, value)| *value == "yes")
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(copies, ["kept"]);
+}
+
+#[test]
+fn two_hundred_reserved_start_values_are_refused_and_named() {
+    let place = Place::new();
+    place.write("a.dot", "digraph { start -> exit }");
+    let mut arguments = vec!["run".to_owned(), "a.dot".to_owned()];
+    for key in reserved() {
+        arguments.extend(["--set".to_owned(), format!("{key}=forged")]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let refused = place.call(&arguments).exits(2);
+    for key in reserved() {
+        // The command line may trim what stands before the `=`.
+        assert!(
+            refused.stderr.contains(&format!("{}`", key.trim())),
+            "{key}: {}",
+            refused.stderr
+        );
+    }
+    assert!(!place.path(".orchestra/runs").exists());
 }
