@@ -67,7 +67,7 @@ fn a_stage_that_names_the_agent_has_its_prompt_model_and_tools() {
     let reviewer = Reviewer { pr_diff: Vec::new() };
     let prompt = reviewer.prompt().unwrap();
     assert_eq!(stage.system, prompt.system);
-    let message = stage.message(&reviewer.variables().unwrap()).unwrap();
+    let message = stage.message(&(&reviewer.variables().unwrap()).into()).unwrap();
     assert_eq!(message, prompt.message);
 }
 

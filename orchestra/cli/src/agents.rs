@@ -145,15 +145,24 @@ impl ProjectAgents {
         Ok(())
     }
 
-    /// Refuses a pipeline whose model stages cannot be resolved, with the places of the attributes at fault; one that
-    /// runs knows those of its nodes alone.
-    pub(crate) fn check_graph(&self, loaded: &Loaded, terminal: &Terminal) -> Result<(), CliError> {
-        let resolution = self.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source));
-        if !resolution.has_errors() {
-            return Ok(());
+    /// Returns what the model stages of a loaded pipeline and of its children get, with the positions of the attributes
+    /// at fault; a pipeline that runs knows those of its nodes alone.
+    pub(crate) fn resolutions(&self, loaded: &Loaded) -> Vec<Resolution> {
+        let descendants = loaded.descendants().into_iter().map(|child| &*child.loaded);
+        let resolve = |loaded: &Loaded| self.resolve_graph(&Analysis::new(&loaded.graph, &loaded.source));
+        std::iter::once(loaded).chain(descendants).map(resolve).collect()
+    }
+
+    /// Refuses a pipeline whose model stages cannot be resolved, its children included.
+    pub(crate) fn check_loaded(&self, loaded: &Loaded, terminal: &Terminal) -> Result<(), CliError> {
+        let resolutions = self.resolutions(loaded);
+        match resolutions.iter().find(|resolution| resolution.has_errors()) {
+            Some(at_fault) => {
+                print_resolution(at_fault, terminal);
+                Err(invalid(loaded.source.name()))
+            }
+            None => Ok(()),
         }
-        print_resolution(&resolution, terminal);
-        Err(invalid(loaded.source.name()))
     }
 
     fn check_one(&self, pipeline: &Pipeline, terminal: &Terminal) -> Result<(), CliError> {

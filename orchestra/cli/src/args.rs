@@ -55,7 +55,7 @@ pub(crate) struct Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check pipelines and print what is wrong with them
+    /// Check whether pipelines can be run, and print what is wrong with them
     Check(CheckArgs),
     /// Check a pipeline and print its graph: handlers, models, routes
     Compile(CompileArgs),
@@ -115,6 +115,9 @@ pub(crate) struct CheckArgs {
     /// How to print diagnostics
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// The project configuration, instead of the `orchestra.yaml` beside each pipeline or above it
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

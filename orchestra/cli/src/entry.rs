@@ -204,6 +204,11 @@ pub(crate) fn transforms() -> Vec<Arc<dyn Transform>> {
     vec![Arc::new(ShapeFallback::default())]
 }
 
+/// With what a file is loaded that is only checked: whoever runs it may have handlers for its types.
+pub(crate) fn noted_transforms() -> Vec<Arc<dyn Transform>> {
+    vec![Arc::new(ShapeFallback::default().noted())]
+}
+
 fn start(mut start: StartBuilder, options: StartOptions) -> BeginFuture {
     for (key, value) in options.params {
         start = start.param(key, value);

@@ -19,6 +19,7 @@ mod pipelines;
 mod progress;
 mod runs;
 mod signals;
+mod startable;
 mod tail;
 mod terminal;
 mod waiting;

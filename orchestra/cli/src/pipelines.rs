@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::{fs, io};
 
 use orchestra_engine::Disk;
 use orchestra_graph::{
-    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, Source, did_you_mean, load, load_bytes,
+    ChildReader, LoadOptions, Loaded, Pipeline, ReadFault, Report, Source, Transform, did_you_mean, load,
+    load_bytes,
 };
 
 use crate::Entry;
 use crate::args::{Format, Lints};
-use crate::entry::transforms;
+use crate::commands::pages;
+use crate::entry::{noted_transforms, transforms};
 use crate::error::CliError;
 use crate::terminal::Terminal;
 
@@ -39,22 +42,31 @@ impl Pipelines {
 
     /// Like [`load`](Pipelines::load), to be run here: this program has no handlers for types of files.
     pub(crate) fn load_to_run(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
-        let transforms = match self.entry(name) {
-            Some(_) => Vec::new(),
-            None => transforms(),
+        self.load_transformed(name, lints, transforms())
+    }
+
+    /// Like [`load_to_run`](Pipelines::load_to_run), for a check: types without a handler here are notes.
+    pub(crate) fn load_to_check(&self, name: &str, lints: &Lints) -> Result<Loaded, CliError> {
+        self.load_transformed(name, lints, noted_transforms())
+    }
+
+    fn load_transformed(
+        &self,
+        name: &str,
+        lints: &Lints,
+        transforms: Vec<Arc<dyn Transform>>,
+    ) -> Result<Loaded, CliError> {
+        let options = LoadOptions {
+            // A compiled pipeline was checked against its handlers when the program was built.
+            transforms: self.entry(name).map_or(transforms, |_| Vec::new()),
+            ..LoadOptions::default()
         };
-        self.load_with(
-            name,
-            lints,
-            LoadOptions {
-                transforms,
-                ..LoadOptions::default()
-            },
-        )
+        self.load_with(name, lints, options)
     }
 
     fn load_with(&self, name: &str, lints: &Lints, options: LoadOptions<'_>) -> Result<Loaded, CliError> {
-        let known = orchestra_graph::rules().iter().map(|rule| rule.code);
+        let pages = pages();
+        let known = pages.iter().map(|page| page.code);
         for code in lints.deny.iter().chain(&lints.allow) {
             if code != "warnings" && !known.clone().any(|rule| rule == code) {
                 let error = CliError::usage("unknown_code", format!("there is no diagnostic `{code}`"));

@@ -20,7 +20,7 @@ use crate::builtin::simulate::Script;
 use crate::builtin::subpipeline::Subpipeline;
 use crate::builtin::tool::Tool;
 use crate::clock::{Clock, SystemClock};
-use crate::error::BuildError;
+use crate::error::{BuildError, Refusals};
 use crate::event::RunEvent;
 use crate::handler::{Handler, HandlerSet};
 use crate::interview::{Interviewer, SharedInterviewer};
@@ -28,6 +28,7 @@ use crate::output::{OnText, StageText};
 use crate::redact::Redactor;
 use crate::registry::Registry;
 use crate::replay::ReplayBuilder;
+use crate::resolve::resolve;
 use crate::resume::ResumeBuilder;
 use crate::run::Origin;
 use crate::sink::Callback;
@@ -222,6 +223,29 @@ impl Engine {
         handlers: impl HandlerSet,
     ) -> StartBuilder {
         self.prepare(pipeline.into(), handlers)
+    }
+
+    /// Checks that a loaded pipeline can be started, as [`start_loaded`](Engine::start_loaded) does, without starting it.
+    ///
+    /// ```
+    /// use orchestra_engine::Engine;
+    /// # use orchestra_graph::{Source, load};
+    /// let text = r#"digraph { start -> draft -> exit; draft [prompt="Draft it."] }"#;
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let refused = Engine::builder().build()?.check_loaded(pipeline, ()).unwrap_err();
+    /// assert_eq!(refused.list[0].code, "no_backend");
+    /// # Ok::<(), orchestra_engine::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The engine or the handlers lack something that the pipeline needs; everything that is missing is listed.
+    pub fn check_loaded(
+        &self,
+        pipeline: impl Into<SharedPipeline>,
+        handlers: impl HandlerSet,
+    ) -> Result<(), Refusals> {
+        let start = self.prepare(pipeline.into(), handlers);
+        resolve(&start.settings, &start.pipeline, &start.origin).map(drop)
     }
 
     /// Goes on with a run of a compiled pipeline that was begun before, in this process or another. Await what is given

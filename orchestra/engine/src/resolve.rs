@@ -6,7 +6,7 @@ use orchestra_core::SharedPipeline;
 use orchestra_graph::{NodeIndex, Pipeline, Role, Stage, kind};
 
 use crate::builtin::simulate::Simulated;
-use crate::builtin::{child, fan_in};
+use crate::builtin::{child, fan_in, tool};
 use crate::engine::Settings;
 use crate::error::{Refusal, Refusals};
 use crate::handler::Handler;
@@ -140,6 +140,7 @@ fn faults(
             };
             list.extend(refuse(pipeline, registry, stage, found));
             list.extend(child::refuse(settings, pipeline, registry, stage));
+            list.extend(lacks_command(settings, pipeline, registry, stage));
         }
     }
     for kind in registry.kinds().filter(|kind| is_the_cores(kind)) {
@@ -179,6 +180,29 @@ fn lacks_model(settings: &Settings, registry: &Registry, stage: Stage<'_>) -> bo
         && settings.script.is_none()
         && registry.get(kind::FAN_IN).is_none()
         && fan_in::asks_a_model(stage)
+}
+
+/// Refuses a tool stage that has nothing to execute.
+fn lacks_command(
+    settings: &Settings,
+    pipeline: &Pipeline,
+    registry: &Registry,
+    stage: Stage<'_>,
+) -> Option<Refusal> {
+    let is_built_in = stage.kind() == kind::TOOL && registry.get(kind::TOOL).is_none();
+    let is_simulated = || {
+        let script = settings.script.as_ref();
+        script.is_some_and(|script| script.names(stage.id()))
+    };
+    if !is_built_in || !settings.executes_stages() || tool::command(stage).is_some() || is_simulated() {
+        return None;
+    }
+    let message = format!(
+        "node `{}` is a tool, but has no `tool_command` to execute; write the command, or give the node the shape or \
+         `type` of what it is",
+        stage.id()
+    );
+    Some(Refusal::at(pipeline, stage.row().position, "no_command", message))
 }
 
 fn find(settings: &Settings, registry: &Registry, kind: &str) -> Found {

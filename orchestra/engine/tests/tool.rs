@@ -344,10 +344,13 @@ async fn a_cancelled_run_has_ended_its_command_when_it_returns() {
 
 #[tokio::test]
 async fn a_command_that_cannot_be_run_says_why() {
-    let empty = run(" ", "").await;
-    assert_eq!(
-        empty.failure.unwrap().to_string(),
-        "stage `a` failed: no `tool_command` is given"
+    let empty = Engine::builder().build().unwrap();
+    let refused = empty.start_loaded(tool(" ", "", ""), ()).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("node `a` is a tool, but has no `tool_command`"),
+        "{refused}"
     );
     let nowhere = Engine::builder().working_dir("/not/there");
     let told = run_with(nowhere, tool("true", "", ""))

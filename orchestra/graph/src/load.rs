@@ -42,6 +42,28 @@ pub struct LoadOptions<'r> {
     pub children: Option<&'r dyn ChildReader>,
 }
 
+impl LoadOptions<'_> {
+    /// Applies `allow` and `deny` to diagnostics, as loading does to its own.
+    ///
+    /// ```
+    /// use orchestra_graph::{Diagnostic, LoadOptions, Span};
+    /// let options = LoadOptions { deny: vec!["warnings".to_owned()], ..LoadOptions::default() };
+    /// let mut faults = vec![Diagnostic::warning("mine", "not so good", Span::new(0, 1))];
+    /// options.apply_severities(&mut faults);
+    /// assert!(faults[0].is_error());
+    /// ```
+    pub fn apply_severities(&self, faults: &mut Vec<Diagnostic>) {
+        faults.retain(|fault| fault.is_error() || !self.allow.iter().any(|code| code == fault.code));
+        for fault in faults {
+            let warning = fault.severity == Severity::Warning;
+            let denies = |code: &String| code == fault.code || (warning && code == "warnings");
+            if self.deny.iter().any(denies) {
+                fault.severity = Severity::Error;
+            }
+        }
+    }
+}
+
 /// A loaded pipeline: what was understood, and what is wrong with it.
 ///
 /// ```
@@ -138,14 +160,7 @@ pub(crate) fn load_parsed(parsed: Parsed, family: &mut Family<'_>) -> (Loaded, u
         check::run(&analysis, options, &mut faults);
         (children, height) = family.children(&analysis, &mut faults);
     }
-    faults.retain(|fault| fault.is_error() || !options.allow.iter().any(|code| code == fault.code));
-    for fault in &mut faults {
-        let warning = fault.severity == Severity::Warning;
-        let denies = |code: &String| code == fault.code || (warning && code == "warnings");
-        if options.deny.iter().any(denies) {
-            fault.severity = Severity::Error;
-        }
-    }
+    options.apply_severities(&mut faults);
     let loaded = Loaded {
         report: Report::new(source.clone(), faults),
         source,

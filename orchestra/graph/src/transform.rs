@@ -1,7 +1,7 @@
 //! Transforms: changes of the graph between parsing and checking (Attractor 9).
 
 use crate::attribute::Known;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::kind;
 use crate::model::Graph;
 use crate::stylesheet::{self, parse_stylesheet};
@@ -81,6 +81,7 @@ pub(crate) fn apply_stylesheet(graph: &mut Graph) {
 #[derive(Clone, Debug, Default)]
 pub struct ShapeFallback {
     kinds: Vec<String>,
+    noted: bool,
 }
 
 impl ShapeFallback {
@@ -88,7 +89,24 @@ impl ShapeFallback {
     pub fn new(kinds: impl IntoIterator<Item = String>) -> ShapeFallback {
         ShapeFallback {
             kinds: kinds.into_iter().collect(),
+            noted: false,
         }
+    }
+
+    /// Reports the types as notes instead of warnings, where the pipeline may be run by a program that handles them.
+    ///
+    /// ```
+    /// use orchestra_graph::{LoadOptions, Severity, ShapeFallback, Source, load};
+    /// let text = r#"digraph { start -> t -> exit; t [type="notes", shape=parallelogram, tool_command="true"] }"#;
+    /// let transforms: Vec<std::sync::Arc<dyn orchestra_graph::Transform>> =
+    ///     vec![std::sync::Arc::new(ShapeFallback::new([]).noted())];
+    /// let loaded = load(Source::new("a.dot", text), &LoadOptions { transforms, ..LoadOptions::default() });
+    /// assert_eq!(loaded.report.diagnostics[0].severity, Severity::Info);
+    /// ```
+    #[must_use]
+    pub fn noted(mut self) -> ShapeFallback {
+        self.noted = true;
+        self
     }
 }
 
@@ -116,9 +134,15 @@ impl Transform for ShapeFallback {
             if stand_in == kind::CODERGEN {
                 continue;
             }
+            let severity = if self.noted {
+                Severity::Info
+            } else {
+                Severity::Warning
+            };
             faults.push(
-                Diagnostic::warning(
+                Diagnostic::new(
                     "type_known",
+                    severity,
                     format!(
                         "there is no handler for the type `{}`, so `{}` runs as a `{stand_in}`",
                         ty.value, node.id

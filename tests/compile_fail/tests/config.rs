@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use orchestra::config::{Project, ResolveOptions};
+use orchestra::config::{Project, ResolveOptions, TemplateValues};
 use orchestra_compile_fail_tests::{Package, Said, expect};
 
 const PIPELINE: &str = "digraph review {
@@ -313,6 +313,7 @@ fn a_compiled_program_needs_no_file_of_its_configuration() {
     let stage = resolution.stage("check").expect("a model stage");
     assert_eq!(stage.model.as_ref().expect("it has one").value, "claude-opus-4-6");
     assert!(stage.system.starts_with("You review whether code does"));
-    let values = [("pr_diff".to_owned(), "- a".into())].into_iter().collect();
+    let mut values = TemplateValues::default();
+    values.set("pr_diff", "- a");
     assert_eq!(stage.message(&values).as_deref(), Ok("Review - a"));
 }

@@ -1,29 +1,35 @@
-//! `check`: parse, transform, check, and say what is wrong. No run.
+//! `check`: says whether pipelines can be run, and what is wrong with them. No run.
 
 use std::collections::HashSet;
 
-use orchestra_graph::Severity;
+use orchestra_graph::{Report, Severity};
 use serde_json::json;
 
 use super::count;
 use crate::args::{CheckArgs, Format};
 use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_report};
+use crate::startable::Checked;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal) -> Result<Exit, CliError> {
     let format = if terminal.json { Format::Json } else { args.format };
     let mut found = [0; 3];
-    // A file may be named here and be a child of another one; it is told of once.
+    // A file may be named here and be a child of another one, and a configuration be that of several; each diagnostic is
+    // told once.
     let mut told = HashSet::new();
+    let mut files = HashSet::new();
     for file in &args.files {
-        let loaded = pipelines.load(file, &args.lints)?;
-        for report in loaded.reports() {
-            let name = report.source.name().trim_start_matches("./").to_owned();
-            if !told.insert((name, report.source.text().to_owned())) {
-                continue;
-            }
-            print_report(terminal, report, format);
+        let checked = Checked::new(pipelines, file, &args.lints, args.config.as_deref(), terminal)?;
+        files.extend(checked.pipelines().map(|report| name(report).to_owned()));
+        for report in checked.reports() {
+            let mut report = report.clone();
+            let name = name(&report).to_owned();
+            report.diagnostics.retain(|diagnostic| {
+                let at = diagnostic.span.start;
+                told.insert((name.clone(), at, diagnostic.code, diagnostic.message.clone()))
+            });
+            print_report(terminal, &report, format);
             for diagnostic in &report.diagnostics {
                 found[diagnostic.severity as usize] += 1;
             }
@@ -31,7 +37,7 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
     }
     let of = |severity: Severity| found[severity as usize];
     let (errors, warnings, notes) = (of(Severity::Error), of(Severity::Warning), of(Severity::Info));
-    let files = told.len();
+    let files = files.len();
     if format == Format::Json {
         terminal.object(&json!({
             "schema": "orchestra.check/1", "files": files, "errors": errors, "warnings": warnings, "notes": notes,
@@ -57,4 +63,9 @@ pub(crate) fn check(args: &CheckArgs, pipelines: &Pipelines, terminal: &Terminal
         ));
     }
     Ok(if errors > 0 { Exit::Invalid } else { Exit::Ok })
+}
+
+/// The name of a file, however it is written.
+fn name(report: &Report) -> &str {
+    report.source.name().trim_start_matches("./")
 }

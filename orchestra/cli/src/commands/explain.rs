@@ -1,16 +1,33 @@
 //! `explain`: the page of a diagnostic.
 
-use orchestra_graph::{Page, did_you_mean};
+use orchestra_graph::{Page, Severity, did_you_mean};
 use serde_json::json;
 
 use crate::args::ExplainArgs;
 use crate::error::{CliError, Exit};
+use crate::startable::CANNOT_START as CANNOT_START_CODE;
 use crate::terminal::Terminal;
 
+/// The page of what the engine refuses to start.
+static CANNOT_START: Page = Page::new(
+    CANNOT_START_CODE,
+    Severity::Error,
+    "a run of the pipeline would be refused",
+    "Attractor 4.2, 4.10 and 4.11",
+    include_str!("../../pages/cannot_start.md"),
+);
+
+/// Returns the pages of all diagnostics, by their codes.
+pub(crate) fn pages() -> Vec<&'static Page> {
+    let mut pages: Vec<&Page> = orchestra_graph::rules().iter().collect();
+    pages.extend(orchestra_config::rules());
+    pages.push(&CANNOT_START);
+    pages.sort_by_key(|page| page.code);
+    pages
+}
+
 pub(crate) fn explain(args: &ExplainArgs, terminal: &Terminal) -> Result<Exit, CliError> {
-    let mut rules: Vec<&Page> = orchestra_graph::rules().iter().collect();
-    rules.extend(orchestra_config::rules());
-    rules.sort_by_key(|rule| rule.code);
+    let rules = pages();
     let Some(code) = args.code.as_deref() else {
         for rule in &rules {
             if terminal.json {

@@ -20,6 +20,8 @@ use crate::error::{CliError, Exit};
 use crate::pipelines::Pipelines;
 use crate::terminal::Terminal;
 
+pub(crate) use explain::pages;
+
 pub(crate) fn dispatch(
     cli: Cli,
     program: &str,

@@ -92,7 +92,7 @@ pub(super) fn agents(
         return Ok(Some(agents));
     }
     if let Some(loaded) = loaded {
-        agents.check_graph(loaded, terminal)?;
+        agents.check_loaded(loaded, terminal)?;
     }
     agents.check(pipeline, terminal)?;
     Ok(Some(agents))

@@ -259,6 +259,11 @@ impl Script {
         self.nodes.remove(node);
     }
 
+    /// Returns whether the script says what a node does.
+    pub(crate) fn names(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
     /// Returns whether nothing but what the script says can happen in the run.
     pub(crate) fn executes_nothing(&self) -> bool {
         self.scope == Scope::Everything
@@ -282,7 +287,7 @@ impl Script {
 
     /// Returns whether a stage is simulated although there is a handler for it.
     fn simulates(&self, stage: Stage<'_>) -> bool {
-        let is_named = || self.nodes.contains_key(stage.id());
+        let is_named = || self.names(stage.id());
         match self.scope {
             Scope::Everything => true,
             Scope::AllButHandlers => is_named(),
@@ -378,7 +383,7 @@ impl Simulated {
         stage: &StageContext,
     ) -> Option<&'s Arc<dyn Handler>> {
         let (node, registry) = (stage.node(), &stage.run().origin.registry);
-        let scripted = self.script.nodes.contains_key(node.id());
+        let scripted = self.script.names(node.id());
         if scripted || !child::runs_another(node, registry) {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use orchestra_core::Outcome;
-use orchestra_graph::format_duration;
+use orchestra_graph::{Stage, format_duration};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -32,9 +32,14 @@ impl Handler for Tool {
     }
 }
 
+/// Returns what a stage executes.
+pub(crate) fn command<'p>(node: Stage<'p>) -> Option<&'p str> {
+    node.text("tool_command").filter(|text| !text.trim().is_empty())
+}
+
 async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     let node = stage.node();
-    let Some(text) = node.text("tool_command").filter(|text| !text.trim().is_empty()) else {
+    let Some(text) = command(node) else {
         return Ok(Outcome::fail_terminal("no `tool_command` is given").into());
     };
     let files = stage.run().files()?;
