@@ -1,6 +1,7 @@
 //! The state of a run in a form that can be kept, and that another process can go on from (Attractor 5.3, rule D1).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,7 +150,7 @@ pub(crate) struct SavedOutcome(pub(crate) u32, Status, Option<String>);
 
 /// A stage that keeps failing: its node, how often, its reason, and the digest of its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SavedFailing(pub(crate) u32, u32, String, #[serde(default)] Option<String>);
+pub(crate) struct SavedFailing(pub(crate) u32, u32, String, #[serde(default)] Option<NonZeroU64>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLast {
@@ -264,6 +265,9 @@ fn pairs(counts: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
     counts.iter().map(|(key, count)| (*key, *count)).collect()
 }
 
+/// The context of a line around, and the visits and outcomes with which a branch of it began.
+type Around<'c> = (&'c Context, Arc<[u32]>, Arc<[(u32, Status)]>);
+
 impl SavedLine {
     pub(crate) fn of(pipeline: &Pipeline, line: &Line) -> SavedLine {
         let is_branch = !line.branch.is_empty();
@@ -355,7 +359,7 @@ impl SavedLine {
         self,
         pipeline: &Pipeline,
         branch: BranchPath,
-        around: Option<(&Context, Arc<[u32]>, Arc<[(u32, Status)]>)>,
+        around: Option<Around<'_>>,
         restarts: u32,
     ) -> Result<Line, SavedFault> {
         let nodes = pipeline.nodes.len();
