@@ -1,5 +1,7 @@
 //! One line of a run, from stage to stage: the main line, or a branch of a parallel block.
 
+use std::num::NonZeroU64;
+
 use orchestra_graph::condition::{Facts, StageRecords};
 use orchestra_graph::table::Routing;
 use orchestra_graph::{EdgeIndex, Next, NodeIndex, Pipeline, Role, RouteFault, Stage, kind, route};
@@ -319,7 +321,7 @@ impl<'a> Step<'a> {
         let failed = outcome.status == Status::Fail;
         if failed {
             let reason = outcome.failure_reason.clone().unwrap_or_default();
-            let output = outcome.output_digest.clone();
+            let output = outcome.output_digest;
             let id = line.id(self.totals.restarts);
             line.last_failure = format!("stage `{}` failed: {}", stage.id(), or_unsaid(&reason));
             self.tell(|| Observation::StageFailed {
@@ -395,7 +397,7 @@ impl<'a> Step<'a> {
         line: &mut Line,
         stage: Stage<'_>,
         reason: &str,
-        output: Option<String>,
+        output: Option<NonZeroU64>,
     ) -> Option<RunFailure> {
         let limit = self.pipeline.settings.failure_breaker;
         if limit == 0 {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -157,7 +158,7 @@ pub struct Outcome {
     /// A digest of the exit code and the captured output of a command that failed, set by the engine: two failures of one
     /// reason are the same only if it is (rule R10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_digest: Option<String>,
+    pub output_digest: Option<NonZeroU64>,
 }
 
 fn is_retryable(category: &FailureCategory) -> bool {

@@ -1,6 +1,7 @@
 //! The state of a run in a form that can be kept, and that another process can go on from (Attractor 5.3, rule D1).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,7 +159,7 @@ pub(crate) struct SavedOutcome(
 
 /// A stage that keeps failing: its node, how often, its reason, and the digest of its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SavedFailing(pub(crate) u32, u32, String, #[serde(default)] Option<String>);
+pub(crate) struct SavedFailing(pub(crate) u32, u32, String, #[serde(default)] Option<NonZeroU64>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedLast {
@@ -273,6 +274,9 @@ fn pairs(counts: &BTreeMap<u32, u32>) -> Vec<(u32, u32)> {
     counts.iter().map(|(key, count)| (*key, *count)).collect()
 }
 
+/// The context of a line around, and the visits and outcomes with which a branch of it began.
+type Around<'c> = (&'c Context, Arc<[u32]>, Arc<[(u32, Status)]>);
+
 impl SavedLine {
     pub(crate) fn of(pipeline: &Pipeline, line: &Line) -> SavedLine {
         let is_branch = !line.branch.is_empty();
@@ -368,7 +372,7 @@ impl SavedLine {
         self,
         pipeline: &Pipeline,
         branch: BranchPath,
-        around: Option<(&Context, Arc<[u32]>, Arc<[(u32, Status)]>)>,
+        around: Option<Around<'_>>,
         restarts: u32,
     ) -> Result<Line, SavedFault> {
         let nodes = pipeline.nodes.len();

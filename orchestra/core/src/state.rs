@@ -1,6 +1,7 @@
 //! The state of a run: one plain struct.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ pub struct Failing {
     /// How it fails.
     pub reason: String,
     /// The digest of its exit code and output; `None` where it gave none.
-    pub output: Option<String>,
+    pub output: Option<NonZeroU64>,
     /// How often running.
     pub count: u32,
 }

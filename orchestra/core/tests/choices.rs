@@ -272,7 +272,7 @@ fn the_breaker_is_off_and_counts_what_is_really_the_same() {
     let of = |breaker: &str| Run::of(&format!("{breaker} start -> t -> exit; t [retry_target=t]"));
     let fails = |run: &mut Run, visit: u32, digest: &str| {
         let mut outcome = Outcome::fail("exit code 101");
-        outcome.output_digest = Some(digest.to_owned());
+        outcome.output_digest = digest.bytes().map(u64::from).sum::<u64>().try_into().ok();
         run.ends(&format!("t#{visit}/1"), outcome);
     };
     let mut run = of("");

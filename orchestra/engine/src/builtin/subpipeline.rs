@@ -22,8 +22,8 @@ impl Handler for Subpipeline {
 
 async fn run(stage: &StageContext) -> Result<StageEnd, StageEnd> {
     let (run, node) = (stage.run(), stage.node());
-    let inputs = pairs(node, "subpipeline.inputs")?;
-    let outputs = pairs(node, "subpipeline.outputs")?;
+    let inputs = pairs(node, "subpipeline.inputs").map_err(Outcome::fail_terminal)?;
+    let outputs = pairs(node, "subpipeline.outputs").map_err(Outcome::fail_terminal)?;
     let of = child::child_of(&run.settings, stage.pipeline(), &run.origin.registry, node);
     let (pipeline, registry) = of.ok_or_else(|| Outcome::fail_terminal("there is no pipeline to run"))?;
     let name = pipeline.title().to_owned();
@@ -49,13 +49,11 @@ async fn run(stage: &StageContext) -> Result<StageEnd, StageEnd> {
 }
 
 /// The pairs of an attribute: new key, old key.
-fn pairs<'s>(node: Stage<'s>, name: &str) -> Result<Vec<(&'s str, &'s str)>, Outcome> {
+fn pairs<'s>(node: Stage<'s>, name: &str) -> Result<Vec<(&'s str, &'s str)>, String> {
     let text = node.text(name).unwrap_or_default();
     key_pairs(text).ok_or_else(|| {
-        Outcome::fail_terminal(format!(
-            "`{name}` is no list of keys or pairs of keys such as `a,b=c`: `{}`",
-            text.escape_debug()
-        ))
+        let text = text.escape_debug();
+        format!("`{name}` is no list of keys or pairs of keys such as `a,b=c`: `{text}`")
     })
 }
 

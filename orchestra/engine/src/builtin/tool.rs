@@ -1,6 +1,6 @@
 //! Tool stages: a shell command (Attractor 4.10).
 
-use std::fmt::Write as _;
+use std::num::NonZeroU64;
 
 use orchestra_core::Outcome;
 use orchestra_graph::{Stage, format_duration};
@@ -135,18 +135,16 @@ fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
 }
 
 /// A digest of an exit code and of what was captured of both streams (rule R10).
-fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> String {
+fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> NonZeroU64 {
     let mut hash = Sha256::new();
     hash.update(code.unwrap_or_default().to_le_bytes());
     for stream in streams {
         hash.update((stream.len() as u64).to_le_bytes());
         hash.update(stream);
     }
-    let bytes = hash.finalize();
-    bytes.iter().take(16).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let bytes = hash.finalize().into_iter().take(8);
+    let number = bytes.fold(0, |number: u64, byte| number << 8 | u64::from(byte));
+    NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN)
 }
 
 /// The last line that is more than white space.

@@ -7,6 +7,9 @@ use crate::description::Edge;
 use crate::trace::{End, Step, Values, Way};
 use serde_json::Value;
 
+/// The place of an edge, and the word of the rule that chose it.
+type Found = (usize, &'static str);
+
 /// A way, the word of the rule that chose it, and where it leads.
 type Chosen = (Way, &'static str, Result<String, Stop>);
 
@@ -91,12 +94,12 @@ impl Rules<'_> {
     }
 
     /// A gate that was answered follows that choice; one that failed the edges for failures (rules H3, H5).
-    fn from_gate(
+    fn choose_at_gate(
         &self,
         line: &Line,
         edges: &[(usize, &Edge)],
         seen: &Seen,
-    ) -> (Option<(usize, &'static str)>, Vec<(usize, bool)>) {
+    ) -> (Option<Found>, Vec<(usize, bool)>) {
         let failed = line.last.word == "fail";
         let wanted = normal(&line.last.preferred_label);
         let fits = |place: &usize| {
@@ -130,7 +133,7 @@ impl Rules<'_> {
         } else {
             let chosen;
             if graph.is_gate(at) {
-                (chosen, tested) = self.from_gate(line, &edges, &seen);
+                (chosen, tested) = self.choose_at_gate(line, &edges, &seen);
             } else {
                 tested = self.test(line, &edges, &all, &seen);
                 let mut found = match first_match {
