@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compaction;
+use crate::judge::{self, Choice};
 use crate::model::{Arguments, Message, ModelReply, StopReason, ToolCall, ToolResult};
 use crate::report::{self, Report};
 
@@ -37,6 +38,8 @@ pub struct ConversationRules {
     pub successors: Vec<String>,
     /// Values that a report of a success must hold.
     pub keys: Vec<String>,
+    /// The ids among which the model chooses by the tool `choose`; empty where it has nothing to choose.
+    pub choices: Vec<String>,
     /// After how many tokens the conversation is made shorter; `None` is never.
     pub compact_at: Option<u64>,
 }
@@ -51,6 +54,7 @@ impl Default for ConversationRules {
             words: Vec::new(),
             successors: Vec::new(),
             keys: Vec::new(),
+            choices: Vec::new(),
             compact_at: None,
         }
     }
@@ -148,6 +152,13 @@ pub enum Ended {
     Answered,
     /// The model reported its outcome.
     Reported(Report),
+    /// The model chose one of several.
+    Chosen {
+        /// Which.
+        best: String,
+        /// Why; may be empty.
+        reason: String,
+    },
     /// The person said that it is done.
     Done,
     /// The person approved.
@@ -184,7 +195,7 @@ impl Ended {
     /// Whether the stage did what it should.
     pub fn is_success(&self) -> bool {
         match self {
-            Ended::Answered | Ended::Done | Ended::Approved => true,
+            Ended::Answered | Ended::Chosen { .. } | Ended::Done | Ended::Approved => true,
             Ended::Reported(report) => report.status.is_success(),
             _ => false,
         }
@@ -221,6 +232,7 @@ pub struct Conversation {
     reminded: bool,
     /// The report that came beside other calls, which are made first.
     reported: Option<(String, Report)>,
+    chosen: Option<Choice>,
     last_words: String,
     /// Which message is the task.
     task: usize,
@@ -239,6 +251,7 @@ impl Conversation {
             cuts: 0,
             reminded: false,
             reported: None,
+            chosen: None,
             last_words: String::new(),
             task: 0,
         }
@@ -362,10 +375,27 @@ impl Conversation {
                         answered.push(refusal(call, format!("{what} Report again.")));
                     }
                 },
+                (Arguments::Object(fields), false) if self.is_choice(call) => {
+                    match Choice::of(fields, &self.rules.choices) {
+                        Ok(choice) => {
+                            self.chosen = Some(choice);
+                            answered.push(ToolResult {
+                                id: call.id.clone(),
+                                name: call.name.clone(),
+                                content: "Noted.".to_owned(),
+                                is_error: false,
+                            });
+                        }
+                        Err(what) => {
+                            problem = Some(what.clone());
+                            answered.push(refusal(call, format!("{what} Choose again.")));
+                        }
+                    }
+                }
                 (Arguments::Object(_), false) => calls.push(call.clone()),
             }
         }
-        let followed = !calls.is_empty() || self.reported.is_some();
+        let followed = !calls.is_empty() || self.reported.is_some() || self.chosen.is_some();
         self.malformed = if followed { 0 } else { self.malformed + 1 };
         if !answered.is_empty() {
             self.messages.push(Message::Tools { results: answered });
@@ -378,6 +408,10 @@ impl Conversation {
             true => self.go_on(),
             false => self.next = Next::CallTools(calls),
         }
+    }
+
+    fn is_choice(&self, call: &ToolCall) -> bool {
+        !self.rules.choices.is_empty() && call.name == judge::NAME
     }
 
     /// What the model reports, if that is all that it should be.
@@ -462,6 +496,9 @@ impl Conversation {
     fn go_on(&mut self) {
         if let Some((_, report)) = self.reported.take() {
             return self.end(Ended::Reported(report));
+        }
+        if let Some(Choice { best, reason }) = self.chosen.take() {
+            return self.end(Ended::Chosen { best, reason });
         }
         if self.turns >= self.rules.max_turns {
             let turns = self.turns;

@@ -66,7 +66,7 @@ pub trait AgentDefinition {
             });
         };
         let message = stage
-            .message(&self.variables()?)
+            .message(&(&self.variables()?).into())
             .map_err(|error| AgentPromptError {
                 message: error.to_string(),
             })?;

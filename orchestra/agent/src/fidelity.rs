@@ -1,17 +1,21 @@
-//! What a model is told of the run before its stage, within the tokens that its fidelity allows (Attractor 5.4).
+//! What a model is told of the run before its stage: as much as the tokens of its fidelity allow (Attractor 5.4, rule F4).
 
-use orchestra_engine::{Context, Fidelity, PastStage, Surroundings};
+use orchestra_engine::{Context, Fidelity, PastStage, StageFile, Status, StoredText, Surroundings};
 use serde_json::Value;
 
+use crate::page::{Share, end_of, fit, natural, section};
 use crate::tokens::count_tokens;
 
 /// The keys of the context that say nothing to a model, or that it is told otherwise.
 const SILENT: &[&str] = &[
     "current_node",
     "error_history",
+    "last_response",
     "last_stage",
     "outcome",
     "preferred_label",
+    "tool.last_line",
+    "tool.output",
 ];
 /// The beginnings of keys that are the engine's own.
 const SILENT_PREFIXES: &[&str] = &[
@@ -19,11 +23,13 @@ const SILENT_PREFIXES: &[&str] = &[
     "internal.",
     "parallel.",
     "stack.",
+    "stages.",
+    "visits.",
     "work.",
     "workspace.",
 ];
 
-/// How many tokens a model is told at most of what came before; `None` where it is told all.
+/// Returns how many tokens a model is told at most of what came before; `None` where it is told all.
 ///
 /// ```
 /// use orchestra_agent::fidelity_budget;
@@ -35,118 +41,234 @@ pub const fn fidelity_budget(fidelity: Fidelity) -> Option<u64> {
     match fidelity {
         Fidelity::Full => None,
         Fidelity::Truncate => Some(150),
-        Fidelity::Compact => Some(1_000),
+        // The default has to carry an ordinary plan or review as a whole.
+        Fidelity::Compact => Some(4_000),
         Fidelity::SummaryLow => Some(600),
         Fidelity::SummaryMedium => Some(1_500),
         Fidelity::SummaryHigh => Some(3_000),
     }
 }
 
-/// How much of each thing a fidelity tells.
-struct Shares {
-    /// The characters of a note, a reason or a value.
-    excerpt: usize,
-    /// The share of the tokens for stages, values, failures and tools, in hundredths.
-    stages: u64,
-    values: u64,
-    failures: u64,
-    tools: u64,
+/// Reads what a visit left.
+pub(crate) type ReadText<'a> = &'a dyn Fn(&str, StageFile, usize) -> Option<StoredText>;
+
+/// What there is to tell.
+pub(crate) struct Past<'a> {
+    pub(crate) around: &'a Surroundings,
+    pub(crate) goal: &'a str,
+    pub(crate) run: &'a str,
+    pub(crate) context: &'a Context,
+    pub(crate) read: ReadText<'a>,
 }
 
-/// The text that tells a model what came before its stage. Without an end it has at most as many tokens as
-/// [`fidelity_budget`] says, counted by [`count_tokens`](crate::count_tokens). Empty for `full`.
-pub(crate) fn preamble(
-    fidelity: Fidelity,
-    around: &Surroundings,
-    goal: &str,
-    run: &str,
-    context: &Context,
-) -> String {
+/// Returns the text that tells a model what came before its stage, of at most as many tokens as [`fidelity_budget`] says,
+/// counted by [`count_tokens`](crate::count_tokens). Empty for `full`.
+pub(crate) fn preamble(fidelity: Fidelity, past: &Past<'_>) -> String {
     let Some(budget) = fidelity_budget(fidelity) else {
         return String::new();
     };
-    let mut page = Page::new(budget);
-    page.line("# Where you are");
-    page.line("");
-    let goal_room = if fidelity == Fidelity::Truncate {
-        400
-    } else {
-        1_000
+    let goal_room = budget / 4;
+    let mut head = vec!["# Where you are".to_owned(), String::new()];
+    if !past.goal.trim().is_empty() {
+        let goal = StoredText::from(past.goal.trim());
+        head.push(format!("Goal: {}", fit(&goal, goal_room)));
+    }
+    head.push(format!("Run: {}", past.run));
+    if !matches!(fidelity, Fidelity::Truncate | Fidelity::Compact) {
+        head.push(counts(past.around));
+    }
+    let stages: Vec<&PastStage> = match fidelity {
+        Fidelity::Truncate => Vec::new(),
+        _ => past.around.stages.iter().collect(),
     };
-    if !goal.trim().is_empty() {
-        page.line(&format!("Goal: {}", excerpt(goal, goal_room)));
-    }
-    page.line(&format!("Run: {run}"));
-    if fidelity == Fidelity::Truncate {
-        return page.finish();
-    }
-    let shares = match fidelity {
-        Fidelity::SummaryLow => Shares {
-            excerpt: 160,
-            stages: 42,
-            values: 40,
-            failures: 10,
-            tools: 0,
-        },
-        Fidelity::SummaryMedium => Shares {
-            excerpt: 300,
-            stages: 45,
-            values: 35,
-            failures: 12,
-            tools: 0,
-        },
-        Fidelity::SummaryHigh => Shares {
-            excerpt: 800,
-            stages: 45,
-            values: 30,
-            failures: 10,
-            tools: 10,
-        },
-        _ => Shares {
-            excerpt: 200,
-            stages: 50,
-            values: 40,
-            failures: 0,
-            tools: 0,
-        },
-    };
-    if fidelity != Fidelity::Compact {
-        page.line(&counts(around));
-    }
-    page.section(
-        "Stages so far",
-        budget * shares.stages / 100,
-        stages(around, &shares),
-        true,
-    );
-    page.section(
-        "Values",
-        budget * shares.values / 100,
-        values(context, &shares),
-        false,
-    );
-    let failures = around
-        .failures
+    compose(budget, &head.join("\n"), past, &stages, fidelity)
+}
+
+/// Returns the text that tells a model what happened since its thread was at work last; empty where nothing did. It takes
+/// as many tokens as the default fidelity.
+pub(crate) fn since(past: &Past<'_>) -> String {
+    let budget = fidelity_budget(Fidelity::Compact).unwrap_or_default();
+    let all = &past.around.stages;
+    let new = all.get(all.len().saturating_sub(past.around.since_thread)..);
+    let stages: Vec<&PastStage> = new
+        .unwrap_or_default()
         .iter()
-        .map(|failure| format!("- {}", excerpt(failure, shares.excerpt)));
-    page.section(
-        "Failed attempts",
-        budget * shares.failures / 100,
-        failures.collect(),
-        true,
+        .filter(|stage| stage.record.is_some())
+        .collect();
+    let own = past
+        .around
+        .thread_stage
+        .as_ref()
+        .and_then(|stage| stage.record.as_ref());
+    let handled = past
+        .around
+        .handled
+        .as_ref()
+        .filter(|handled| handled.record.as_ref() != own);
+    if stages.is_empty() && handled.is_none() {
+        return String::new();
+    }
+    compose(budget, "# Since then", past, &stages, Fidelity::Full)
+}
+
+/// Puts the parts together, each within its share, so that all of them fill the budget where there is enough to say.
+fn compose(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fidelity: Fidelity) -> String {
+    // Parts that are put together may have a few tokens more than each alone.
+    for slack in [8, 40, 120, 400] {
+        let text = parts(budget.saturating_sub(slack), head, past, stages, fidelity);
+        if count_tokens(&text) <= budget {
+            return text;
+        }
+    }
+    fit(&StoredText::from(head), budget)
+}
+
+fn parts(budget: u64, head: &str, past: &Past<'_>, stages: &[&PastStage], fidelity: Fidelity) -> String {
+    let head = fit(&StoredText::from(head), budget);
+    let mut left = Share::new(budget.saturating_sub(count_tokens(&head) + 1));
+    if fidelity == Fidelity::Truncate {
+        return head;
+    }
+    let bytes = usize::try_from(budget).unwrap_or(usize::MAX).saturating_mul(8);
+    let handled = past.around.handled.as_ref();
+    let before = stages
+        .iter()
+        .rev()
+        .find_map(|stage| Some((*stage, answer(stage, past.read, bytes)?)))
+        .filter(|(stage, _)| handled.is_none_or(|handled| handled.record != stage.record));
+    let earlier: Vec<&PastStage> = stages
+        .iter()
+        .rev()
+        .copied()
+        .filter(|stage| {
+            let told = [handled, before.as_ref().map(|(stage, _)| *stage)];
+            stage.record.is_some() && told.iter().flatten().all(|told| told.record != stage.record)
+        })
+        .collect();
+    let is_new_page = fidelity != Fidelity::Full;
+    let listed = if is_new_page { listed(stages) } else { Vec::new() };
+    let values = if is_new_page {
+        values(past.context)
+    } else {
+        Vec::new()
+    };
+    let tools = match fidelity {
+        Fidelity::SummaryHigh => tools(past.around),
+        _ => Vec::new(),
+    };
+    let attempts = match is_new_page && fidelity != Fidelity::Compact {
+        true => past
+            .around
+            .failures
+            .iter()
+            .map(|failure| format!("- {}", excerpt(failure, 300)))
+            .collect(),
+        false => Vec::new(),
+    };
+    // What comes last is not starved by what comes first.
+    let least = |lines: &[String], share: u64| natural(lines).min(budget * share / 100);
+    let kept_back = least(&listed, 12) + least(&values, 10) + least(&tools, 4) + least(&attempts, 4);
+    left.keep_back(kept_back);
+
+    let mut text = vec![head];
+    if let Some(failed) = handled {
+        let wanted = before
+            .as_ref()
+            .map_or(0, |(_, text)| count_tokens(&text.to_string()) + 20);
+        let room = (left.open() / 2).max(left.open().saturating_sub(wanted));
+        text.extend(left.take(room, |room| failure(failed, past.read, room)));
+    }
+    if let Some((stage, answer)) = &before {
+        let heading = format!("## What `{}` gave", stage.node);
+        text.extend(left.take(left.open(), |room| {
+            section(&heading, room, |room| fit(answer, room))
+        }));
+    }
+    left.give_back(kept_back);
+    let spoken = earlier_answers(&earlier, past.read, bytes, left.open());
+    let spoken_size = natural(
+        &spoken
+            .iter()
+            .map(|(_, text)| text.to_string())
+            .collect::<Vec<_>>(),
     );
-    let tools = around.tools.iter().map(|tally| {
-        let failed = match tally.failures {
-            0 => String::new(),
-            failures => format!(", {failures} of them failed"),
-        };
-        format!(
-            "- {} called {} {} times{failed}",
-            tally.node, tally.tool, tally.calls
-        )
-    });
-    page.section("Tools used", budget * shares.tools / 100, tools.collect(), false);
-    page.finish()
+    let mut line_part = |heading: &str, lines: Vec<String>, share: u64, last: bool| {
+        if lines.is_empty() {
+            return;
+        }
+        let room = (budget * share / 100).max(left.open().saturating_sub(spoken_size));
+        let room = room.min(left.open());
+        text.extend(left.take(room, |room| {
+            section(heading, room, |room| lines_within(&lines, room, last))
+        }));
+    };
+    line_part("## Stages so far, the latest first", listed, 20, true);
+    line_part("## Values", values, 15, false);
+    line_part("## Failed attempts", attempts, 8, false);
+    line_part("## Tools used", tools, 6, false);
+    let mut count = spoken.len() as u64;
+    for (stage, answer) in &spoken {
+        let room = left.open() / count.max(1);
+        count -= 1;
+        let heading = format!("## What `{}` gave", stage.node);
+        text.extend(left.take(room, |room| section(&heading, room, |room| fit(answer, room))));
+    }
+    text.join("\n\n")
+}
+
+/// What a stage answered or printed; `None` where that is nothing.
+fn answer(stage: &PastStage, read: ReadText<'_>, most: usize) -> Option<StoredText> {
+    let record = stage.record.as_deref()?;
+    let files = [StageFile::Response, StageFile::ToolOutput, StageFile::ToolError];
+    let mut texts = files.into_iter().filter_map(|file| read(record, file, most));
+    texts.find(|text| !text.head.trim().is_empty())
+}
+
+/// The answers of earlier stages, the newest first: as many as have room for more than a few words.
+fn earlier_answers<'s>(
+    earlier: &[&'s PastStage],
+    read: ReadText<'_>,
+    most: usize,
+    room: u64,
+) -> Vec<(&'s PastStage, StoredText)> {
+    const LEAST: u64 = 120;
+    let count = usize::try_from(room / LEAST).unwrap_or(usize::MAX);
+    let answers = earlier
+        .iter()
+        .filter_map(|stage| Some((*stage, answer(stage, read, most)?)));
+    answers.take(count).collect()
+}
+
+/// The failure that led here: its reason, and the end of what the stage printed or said.
+fn failure(failed: &PastStage, read: ReadText<'_>, room: u64) -> Option<String> {
+    let reason = failed.failure_reason.as_deref().or(failed.notes.as_deref());
+    let reason = StoredText::from(reason.unwrap_or("no reason was given"));
+    section("## The failure to handle", room, |room| {
+        let mut text = format!("Stage `{}` failed: {}", failed.node, fit(&reason, room / 2));
+        let record = failed.record.as_deref().unwrap_or_default();
+        let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(8);
+        let left = |file: StageFile| read(record, file, most).filter(|text| !text.head.trim().is_empty());
+        let mut parts: Vec<(&str, StoredText)> = [
+            ("standard error", StageFile::ToolError),
+            ("output", StageFile::ToolOutput),
+            ("answer", StageFile::Response),
+        ]
+        .into_iter()
+        .filter_map(|(what, file)| Some((what, left(file)?)))
+        .collect();
+        // What is short leaves its room to the other.
+        parts.sort_by_key(|(_, text)| text.len());
+        let mut count = parts.len() as u64;
+        for (what, part) in &parts {
+            let open = room.saturating_sub(count_tokens(&text) + 12 * count);
+            let end = end_of(part, open / count.max(1));
+            count -= 1;
+            if !end.is_empty() {
+                text.push_str(&format!("\n\nThe end of its {what}:\n\n{end}"));
+            }
+        }
+        text
+    })
 }
 
 fn counts(around: &Surroundings) -> String {
@@ -163,113 +285,79 @@ fn counts(around: &Surroundings) -> String {
     format!("{} stages have ended.{last}{attempts}", around.stages_in_all)
 }
 
-fn stages(around: &Surroundings, shares: &Shares) -> Vec<String> {
-    let line = |stage: &PastStage| {
-        let status = stage.status.as_ref().map_or("ended", |status| status.word());
+/// A line for each stage, the latest first.
+fn listed(stages: &[&PastStage]) -> Vec<String> {
+    let line = |stage: &&PastStage| {
+        let status = stage.status.as_ref().map_or("ended", Status::word);
         // What the engine notes of every stage says no more than its status.
         let usual = format!("Stage completed: {}", stage.node);
         let notes = stage.notes.as_deref().map(str::trim);
         match notes.filter(|notes| !notes.is_empty() && *notes != usual) {
-            Some(notes) => format!("- {}: {status}. {}", stage.node, excerpt(notes, shares.excerpt)),
+            Some(notes) => format!("- {}: {status}. {}", stage.node, excerpt(notes, 200)),
             None => format!("- {}: {status}", stage.node),
         }
     };
-    around.stages.iter().map(line).collect()
+    stages.iter().rev().map(line).collect()
 }
 
-fn values(context: &Context, shares: &Shares) -> Vec<String> {
+fn values(context: &Context) -> Vec<String> {
     let told = context.iter().filter(|(key, value)| {
         let silent = SILENT.contains(key) || SILENT_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
         !silent && !value.is_null() && value.as_str() != Some("")
     });
     told.map(|(key, value)| {
         let text = match value {
-            Value::String(text) => excerpt(text, shares.excerpt),
-            other => excerpt(&other.to_string(), shares.excerpt),
+            Value::String(text) => excerpt(text, 1_000),
+            other => excerpt(&other.to_string(), 1_000),
         };
         format!("- {key}: {text}")
     })
     .collect()
 }
 
-/// The beginning of a text in one line.
+fn tools(around: &Surroundings) -> Vec<String> {
+    let line = |tally: &orchestra_engine::ToolTally| {
+        let failed = match tally.failures {
+            0 => String::new(),
+            failures => format!(", {failures} of them failed"),
+        };
+        format!(
+            "- {} called {} {} times{failed}",
+            tally.node, tally.tool, tally.calls
+        )
+    };
+    around.tools.iter().map(line).collect()
+}
+
+/// As many lines as fit, and how many do not.
+fn lines_within(lines: &[String], room: u64, latest_first: bool) -> String {
+    let mut left = room.saturating_sub(16);
+    let mut shown: Vec<&str> = Vec::new();
+    for line in lines {
+        let tokens = count_tokens(line) + 1;
+        if tokens > left {
+            break;
+        }
+        left -= tokens;
+        shown.push(line);
+    }
+    if shown.is_empty() {
+        return String::new();
+    }
+    let missing = lines.len() - shown.len();
+    let mut text = shown.join("\n");
+    if missing > 0 {
+        let which = if latest_first { "earlier" } else { "more" };
+        text.push_str(&format!("\n- [{missing} {which} ones are left out]"));
+    }
+    text
+}
+
+/// Returns the beginning of a text in one line.
 pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(limit) {
         Some((at, _)) => format!("{} [...]", line.get(..at).unwrap_or_default().trim_end()),
         None => line,
-    }
-}
-
-/// A text that grows line by line, within its tokens.
-struct Page {
-    lines: Vec<String>,
-    budget: u64,
-    used: u64,
-}
-
-/// What the blank line, the heading and the line of what is left out take at most.
-const FRAME: u64 = 30;
-
-impl Page {
-    fn new(budget: u64) -> Page {
-        Page {
-            lines: Vec::new(),
-            budget,
-            used: 0,
-        }
-    }
-
-    fn line(&mut self, line: &str) {
-        let tokens = count_tokens(line) + 1;
-        if self.used + tokens <= self.budget {
-            self.used += tokens;
-            self.lines.push(line.to_owned());
-        }
-    }
-
-    /// Adds as many lines as fit, the last ones where the latest counts most, and says how many do not.
-    fn section(&mut self, heading: &str, share: u64, lines: Vec<String>, latest: bool) {
-        let room = share.min(self.budget.saturating_sub(self.used));
-        if lines.is_empty() || room <= FRAME {
-            return;
-        }
-        let mut left = room - FRAME;
-        let fits = |line: &&String| {
-            let tokens = count_tokens(line) + 1;
-            let fits = tokens <= left;
-            left = left.saturating_sub(tokens);
-            fits
-        };
-        let mut kept: Vec<&String> = match latest {
-            true => lines.iter().rev().take_while(fits).collect(),
-            false => lines.iter().take_while(fits).collect(),
-        };
-        if latest {
-            kept.reverse();
-        }
-        let (missing, kept) = (
-            lines.len() - kept.len(),
-            kept.into_iter().cloned().collect::<Vec<_>>(),
-        );
-        if kept.is_empty() {
-            return;
-        }
-        self.line("");
-        self.line(&format!("## {heading}"));
-        self.line("");
-        if missing > 0 && latest {
-            self.line(&format!("- [{missing} earlier ones are left out]"));
-        }
-        kept.iter().for_each(|line| self.line(line));
-        if missing > 0 && !latest {
-            self.line(&format!("- [{missing} more are left out]"));
-        }
-    }
-
-    fn finish(mut self) -> String {
-        // Lines put together may have a token more than each alone.
-        while count_tokens(&self.lines.join("\n")) > self.budget && self.lines.pop().is_some() {}
-        self.lines.join("\n")
     }
 }

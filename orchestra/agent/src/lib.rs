@@ -8,7 +8,9 @@ mod definition;
 mod fidelity;
 mod files;
 mod hooks;
+mod judge;
 mod model;
+mod page;
 mod prices;
 mod providers;
 mod report;
@@ -20,6 +22,7 @@ mod threads;
 mod tokens;
 mod tool;
 mod tools;
+mod values;
 
 pub use agents::{Agents, AgentsBuilder};
 pub use cli_backend::{CliBackend, CliCall, CliInput, CliOutput, CliPointers, CliSettings};

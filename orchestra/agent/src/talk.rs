@@ -5,24 +5,25 @@ use std::time::Duration;
 
 use orchestra_config::{BackendKind, Chosen, Effort, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, Context, FailureCategory,
-    Fidelity, Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StoreError, Surroundings,
+    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, FailureCategory, Fidelity,
+    Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StoreError, Surroundings,
     Usage,
 };
 use orchestra_graph::kind;
-use serde_json::{Map, Value};
 
 use crate::agents::Agents;
 use crate::cli_backend::{CliBackend, CliCall};
 use crate::compaction::tokens_of;
 use crate::conversation::{Conversation, ConversationRules, End, Ended, Happened, Next, events, steering};
-use crate::fidelity::preamble;
+use crate::fidelity::{Past, preamble, since};
 use crate::files::files;
+use crate::judge::{self, Choice};
 use crate::model::{Message, ModelReply, ModelRequest, ReasoningEffort, TokenUsage};
 use crate::report::Reportable;
-use crate::threads::Threads;
+use crate::threads::{Earlier, Kept, in_words, with_task};
 use crate::tokens::{count_tokens, input_token_bound};
 use crate::tools::ToolRunner;
+use crate::values::values;
 use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
 
 /// How many tokens a conversation may have before it is made shorter.
@@ -49,12 +50,6 @@ pub(crate) struct Talk<'a> {
     pub(crate) prompt: String,
 }
 
-/// Which conversation of the run this one goes on with.
-struct Thread {
-    name: String,
-    branch: Option<String>,
-}
-
 impl Talk<'_> {
     pub(crate) async fn lead(self) -> Result<CodergenReply, BackendError> {
         let stage = self.stage.clone();
@@ -64,14 +59,16 @@ impl Talk<'_> {
         // A fan-in wants its choice in words, and a person says how a conversation ended.
         let reports = with_tools && !interactive && stage.node().kind() != kind::FAN_IN;
         let tools = self.tools(with_tools)?;
-        let mut conversation = Conversation::new(ConversationRules {
-            max_turns: self.max_turns(with_tools, interactive),
+        let choices = judge::choices(&stage);
+        let conversation = Conversation::new(ConversationRules {
+            max_turns: self.max_turns(with_tools, interactive || !choices.is_empty()),
             interactive,
             reports,
             reminds: reports && reportable.matters(stage.node()),
             words: reportable.words().to_vec(),
             successors: reportable.successors().to_vec(),
             keys: reportable.keys().to_vec(),
+            choices: choices.clone(),
             compact_at: Some(COMPACT_AT),
         });
         let noted = events(stage.notes()).map_err(|error| {
@@ -79,28 +76,29 @@ impl Talk<'_> {
                 .caused_by(error)
         })?;
         let around = stage.surroundings().await;
-        let thread = (around.fidelity == Fidelity::Full).then(|| Thread {
-            name: around.thread.clone(),
-            branch: stage.branch(),
-        });
+        let mut kept = Kept::new(conversation, &stage);
         match noted.is_empty() {
             true => {
-                let began = self.begin(&around, thread.as_ref(), reports)?;
-                self.note(&mut conversation, began, false).await?;
+                let began = self.begin(&around, &mut kept, reports).await?;
+                self.note(&mut kept.conversation, began, false).await?;
             }
-            false => noted.into_iter().for_each(|happened| conversation.on(happened)),
+            false => noted
+                .into_iter()
+                .for_each(|happened| kept.conversation.on(happened)),
         }
+        let conversation = &mut kept.conversation;
         loop {
             match conversation.next() {
                 Next::AskModel => {
                     let instructions = stage.instructions();
                     if !instructions.is_empty() {
-                        self.note(&mut conversation, Happened::Steered { instructions }, false)
+                        self.note(conversation, Happened::Steered { instructions }, false)
                             .await?;
                     }
-                    let request = self.request(&conversation, &tools, reports.then_some(&reportable));
+                    let request =
+                        self.request(conversation, &tools, reports.then_some(&reportable), &choices);
                     let (reply, reserved) = self.call_model(&request).await?;
-                    self.note(&mut conversation, Happened::Replied { reply }, false)
+                    self.note(conversation, Happened::Replied { reply }, false)
                         .await?;
                     drop(reserved);
                 }
@@ -109,33 +107,25 @@ impl Talk<'_> {
                     for result in &mut results {
                         result.content = stage.redacted(&result.content).into_owned();
                     }
-                    self.note(&mut conversation, Happened::Called { results }, false)
+                    self.note(conversation, Happened::Called { results }, false)
                         .await?;
                 }
                 Next::AskPerson => {
-                    let text = self.ask_person(&conversation).await?;
-                    self.note(&mut conversation, Happened::Said { text }, true)
-                        .await?;
+                    let text = self.ask_person(conversation).await?;
+                    self.note(conversation, Happened::Said { text }, true).await?;
                 }
-                Next::End(end) => {
-                    if let Some(thread) = thread.filter(|_| end.how.is_success()) {
-                        let threads = stage.shared::<Threads>();
-                        let messages = conversation.messages().to_vec();
-                        threads.set(thread.branch.as_deref(), &thread.name, messages);
-                    }
-                    return self.reply(end);
-                }
+                Next::End(end) => return self.reply(end),
             }
         }
     }
 
-    fn max_turns(&self, with_tools: bool, interactive: bool) -> u32 {
+    fn max_turns(&self, with_tools: bool, answers: bool) -> u32 {
         let asked = self.resolved.max_turns.as_ref().map(|turns| turns.value);
         let turns = match (with_tools, asked) {
             (_, Some(turns)) => turns,
             (true, None) => u64::from(ConversationRules::default().max_turns),
-            // One call; those of a person do not count.
-            (false, None) => 1 + u64::from(interactive),
+            // One call; one more where something is called or said in between.
+            (false, None) => 1 + u64::from(answers),
         };
         u32::try_from(turns).unwrap_or(u32::MAX).max(1)
     }
@@ -188,39 +178,70 @@ impl Talk<'_> {
     }
 
     /// What the model is told first.
-    fn begin(
+    async fn begin(
         &self,
         around: &Surroundings,
-        thread: Option<&Thread>,
+        kept: &mut Kept,
         reports: bool,
     ) -> Result<Happened, BackendError> {
-        let stage = &self.stage;
-        let before = thread.map_or_else(Vec::new, |thread| {
-            let threads = stage.shared::<Threads>();
-            threads.get(thread.branch.as_deref(), &thread.name)
-        });
-        // A thread that begins knows nothing of the run.
-        let fidelity = match around.fidelity {
-            Fidelity::Full if before.is_empty() => Fidelity::Truncate,
-            fidelity => fidelity,
+        let earlier = match around.fidelity == Fidelity::Full || around.degraded {
+            true => Earlier::read(&self.stage, around),
+            false => Earlier::default(),
         };
-        let (system, message) = self.opening(fidelity, around, reports, &[])?;
-        let mut messages = before;
-        messages.push(Message::user(message));
+        let goes_on = around.fidelity == Fidelity::Full && !earlier.messages.is_empty();
+        let told = self.told(around, goes_on.then_some(&earlier));
+        let (system, message) = self.opening(told, reports, &[]).await?;
+        let messages = match goes_on {
+            true if self.resolved.backend_kind == BackendKind::Direct => {
+                with_task(in_words(earlier.messages), message)
+            }
+            true => with_task(earlier.messages, message),
+            false => {
+                kept.behind(earlier.messages);
+                vec![Message::user(message)]
+            }
+        };
         Ok(Happened::Began { system, messages })
     }
 
+    /// What the model is told of the run, where it goes on with an earlier conversation or begins anew.
+    fn told(&self, around: &Surroundings, earlier: Option<&Earlier>) -> String {
+        let stage = &self.stage;
+        let read = |record: &str, file: StageFile, most: usize| stage.stage_text(record, file, most);
+        let past = Past {
+            around,
+            goal: stage.goal(),
+            run: stage.run_id(),
+            context: stage.context(),
+            read: &read,
+        };
+        let Some(earlier) = earlier else {
+            // A thread that begins knows nothing of the run.
+            let fidelity = match around.fidelity {
+                Fidelity::Full => Fidelity::Compact,
+                fidelity => fidelity,
+            };
+            return preamble(fidelity, &past);
+        };
+        let since = if earlier.is_own {
+            String::new()
+        } else {
+            since(&past)
+        };
+        let parts = [earlier.failure.clone().unwrap_or_default(), since];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join("\n\n")
+    }
+
     /// What the model is told about itself, and the first message to it.
-    fn opening(
+    async fn opening(
         &self,
-        fidelity: Fidelity,
-        around: &Surroundings,
+        told: String,
         reports: bool,
         instructions: &[String],
     ) -> Result<(String, String), BackendError> {
         let stage = &self.stage;
-        let task = self.task(reports)?;
-        let told = preamble(fidelity, around, stage.goal(), stage.run_id(), stage.context());
+        let task = self.task(reports).await?;
         let may_write = self.agents.may_write(stage.node());
         let files = files(stage.workplace(), stage.working_dir(), stage.context(), may_write);
         let before: Vec<String> = [told, files]
@@ -257,13 +278,14 @@ impl Talk<'_> {
         }
         let stage = self.stage.clone();
         let around = stage.surroundings().await;
-        // A program begins anew each time, so that it is told all that can be told in words.
-        let fidelity = match around.fidelity {
-            Fidelity::Full => Fidelity::SummaryHigh,
-            fidelity => fidelity,
-        };
+        if around.fidelity == Fidelity::Full || around.degraded {
+            let told = "a program begins anew at each stage, so the fidelity `full` cannot be kept; use the backend `agent` or \
+                        `direct`, or another fidelity";
+            return Err(BackendError::terminal(told).code("backend_capability"));
+        }
         // Instructions that come while the program runs wait for the next model stage.
-        let (system, prompt) = self.opening(fidelity, &around, false, &stage.instructions())?;
+        let told = self.told(&around, None);
+        let (system, prompt) = self.opening(told, false, &stage.instructions()).await?;
         let resolved = self.resolved;
         let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
         let mut call = CliCall::new(stage, prompt);
@@ -275,10 +297,11 @@ impl Talk<'_> {
     }
 
     /// The task of the stage in words.
-    fn task(&self, reports: bool) -> Result<String, BackendError> {
+    async fn task(&self, reports: bool) -> Result<String, BackendError> {
         let stage = &self.stage;
         let node = stage.node();
         let own = node.prompt();
+        let own = &*own;
         let is_fan_in = node.kind() == kind::FAN_IN;
         // What the engine asks for beside the prompt is part of the report, where there is one.
         let (prompt, appended) = match self.prompt.strip_prefix(own).filter(|_| !is_fan_in) {
@@ -288,7 +311,7 @@ impl Talk<'_> {
             Some(appended) => ("", appended),
             None => (self.prompt.as_str(), ""),
         };
-        let mut values = values(stage.context());
+        let mut values = values(stage, self.resolved).await;
         let built_in = [
             ("goal", stage.goal()),
             ("run_id", stage.run_id()),
@@ -297,7 +320,7 @@ impl Talk<'_> {
             ("prompt", prompt),
         ];
         for (name, value) in built_in {
-            values.insert(name.to_owned(), Value::from(value));
+            values.set(name, value);
         }
         let mut task = self.resolved.message(&values).map_err(|error| {
             BackendError::terminal(format!("the task of the stage cannot be written: {error}"))
@@ -315,6 +338,7 @@ impl Talk<'_> {
         conversation: &Conversation,
         tools: &ToolRunner,
         reportable: Option<&Reportable>,
+        choices: &[String],
     ) -> ModelRequest {
         let resolved = self.resolved;
         let text = |chosen: &Option<Chosen<String>>| {
@@ -335,6 +359,9 @@ impl Talk<'_> {
         let all = reportable.is_none() || !conversation.is_last_turn();
         request.tools = if all { tools.tools().specs() } else { Vec::new() };
         request.tools.extend(reportable.map(Reportable::spec));
+        if !choices.is_empty() {
+            request.tools.push(judge::spec(choices));
+        }
         let most = resolved.max_tokens.as_ref().map(|most| most.value);
         request.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
         if !self.stage.budget().is_empty() {
@@ -459,19 +486,16 @@ impl Talk<'_> {
         let mut verdict = None;
         let (outcome, text) = match how {
             Ended::Answered | Ended::Done => return Ok(text.into()),
+            Ended::Chosen { best, reason } => {
+                return Ok(Choice { best, reason }.response(&text).into());
+            }
             Ended::Reported(report) => {
                 let outcome = report.outcome();
                 let told = outcome.notes.clone().unwrap_or_default();
                 let text = if text.trim().is_empty() { told } else { text };
                 (outcome, text)
             }
-            Ended::Approved => {
-                verdict = Some(ChatVerdict::Approved);
-                (
-                    Outcome::success().prefer("Approve").notes("A person approved."),
-                    text,
-                )
-            }
+            Ended::Approved => return Ok(CodergenReply::from(text).with_verdict(ChatVerdict::Approved)),
             Ended::Rejected { reason } => {
                 let told = match reason.is_empty() {
                     true => "a person rejected it".to_owned(),
@@ -529,14 +553,6 @@ fn effort(resolved: &ResolvedStage) -> Option<ReasoningEffort> {
         Effort::Medium => ReasoningEffort::Medium,
         Effort::High => ReasoningEffort::High,
     })
-}
-
-/// The values of a context by their keys.
-fn values(context: &Context) -> Map<String, Value> {
-    context
-        .iter()
-        .map(|(key, value)| (key.to_owned(), value.clone()))
-        .collect()
 }
 
 /// The tokens of a call, as we count them.

@@ -1,58 +1,251 @@
-//! The conversations that later stages of a run go on with (Attractor 5.4, thread resolution).
+//! Conversations that go on from stage to stage (Attractor 5.4, rule F5). A stage leaves its conversation among its files, so
+//! it is there after a resume too, and a later stage of the thread begins with it.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
 
-use crate::model::Message;
+use orchestra_engine::{StageContext, StageFile, Status, Surroundings};
+use orchestra_graph::Pipeline;
+use orchestra_graph::table::Constant;
 
-/// The conversations of one run, by branch and thread. They live as long as the process has the run.
+use crate::conversation::Conversation;
+use crate::model::{Message, ToolResult};
+
+/// The longest conversation that is read, in bytes.
+const LONGEST: usize = 64 << 20;
+
+/// Whether conversations of a run go on at all; looked up once a run.
 #[derive(Default)]
-pub(crate) struct Threads {
-    inner: Mutex<HashMap<(String, String), Vec<Message>>>,
+struct Threads {
+    any: OnceLock<bool>,
 }
 
-impl Threads {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Vec<Message>>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Returns whether any stage of a pipeline goes on with a conversation.
+fn any_goes_on(pipeline: &Pipeline) -> bool {
+    let full =
+        |value: Option<&Constant>| matches!(value, Some(Constant::String(word)) if word.trim() == "full");
+    let nodes = pipeline.nodes.iter().map(|row| row.attributes);
+    let edges = pipeline.edges.iter().map(|row| row.attributes);
+    full(pipeline.attribute("default_fidelity"))
+        || nodes.chain(edges).any(|rows| {
+            let rows = pipeline.attributes(rows).iter();
+            let mut said = rows.filter(|row| row.key == "fidelity");
+            said.any(|row| full(Some(&row.value)))
+        })
+}
 
-    /// The conversation of a thread so far. A branch goes on with what was said before it began; what it says stays
-    /// in it.
-    pub(crate) fn get(&self, branch: Option<&str>, thread: &str) -> Vec<Message> {
-        let inner = self.lock();
-        let mut branch = branch.unwrap_or_default();
-        loop {
-            if let Some(messages) = inner.get(&(branch.to_owned(), thread.to_owned())) {
-                return messages.clone();
-            }
-            if branch.is_empty() {
-                return Vec::new();
-            }
-            branch = branch.rsplit_once('/').map_or("", |(around, _)| around);
+/// What was said in a thread before.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Earlier {
+    pub(crate) messages: Vec<Message>,
+    /// How the latest stage of the thread failed, in words; `None` where it did not.
+    pub(crate) failure: Option<String>,
+    /// Whether it was an earlier attempt of the stage itself.
+    pub(crate) is_own: bool,
+}
+
+impl Earlier {
+    /// Reads what the thread of a stage holds.
+    pub(crate) fn read(stage: &StageContext, around: &Surroundings) -> Earlier {
+        let read = |record: &str| {
+            let text = stage.stage_text(record, StageFile::Conversation, LONGEST)?;
+            let messages: Vec<Message> = serde_json::from_str(&text.head).ok()?;
+            (!messages.is_empty()).then_some(messages)
+        };
+        if stage.attempt() > 1
+            && let Some(messages) = read(&stage.record())
+        {
+            let reason = around.failures.last().map(String::as_str).unwrap_or_default();
+            let node = format!("{}: ", stage.node().id());
+            return Earlier {
+                messages,
+                failure: Some(failed(
+                    stage.node().id(),
+                    reason.strip_prefix(&node).unwrap_or(reason),
+                )),
+                is_own: true,
+            };
+        }
+        let Some(before) = &around.thread_stage else {
+            return Earlier::default();
+        };
+        let Some(messages) = before.record.as_deref().and_then(read) else {
+            return Earlier::default();
+        };
+        let has_failed = before.status == Some(Status::Fail);
+        let reason = before.failure_reason.as_deref().unwrap_or_default();
+        Earlier {
+            messages,
+            failure: has_failed.then(|| failed(&before.node, reason)),
+            is_own: false,
+        }
+    }
+}
+
+fn failed(node: &str, reason: &str) -> String {
+    match reason.trim() {
+        "" => format!("Your work on the stage `{node}` failed."),
+        reason => format!("Your work on the stage `{node}` failed: {reason}"),
+    }
+}
+
+/// A conversation under way, which is kept for its thread however the stage ends.
+pub(crate) struct Kept {
+    pub(crate) conversation: Conversation,
+    /// What was said in the thread before, where the model was not told all of it.
+    before: Vec<Message>,
+    stage: Option<StageContext>,
+}
+
+impl Kept {
+    pub(crate) fn new(conversation: Conversation, stage: &StageContext) -> Kept {
+        let any = stage.shared::<Threads>();
+        let goes_on = *any.any.get_or_init(|| any_goes_on(stage.pipeline()));
+        Kept {
+            conversation,
+            before: Vec::new(),
+            stage: goes_on.then(|| stage.clone()),
         }
     }
 
-    /// Keeps a conversation.
-    pub(crate) fn set(&self, branch: Option<&str>, thread: &str, messages: Vec<Message>) {
-        let key = (branch.unwrap_or_default().to_owned(), thread.to_owned());
-        self.lock().insert(key, messages);
+    /// Puts what was said before in front of what is kept.
+    pub(crate) fn behind(&mut self, before: Vec<Message>) {
+        self.before = before;
     }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let Some(stage) = &self.stage else {
+            return;
+        };
+        let messages = self.conversation.messages();
+        if messages.is_empty() {
+            return;
+        }
+        let messages = without_loose_ends(self.before.iter().chain(messages).cloned().collect());
+        // What cannot be written stops the run; there is nobody else to tell.
+        if let Ok(text) = serde_json::to_string(&messages) {
+            let _ = stage.keep_conversation(&text);
+        }
+    }
+}
+
+/// Answers calls whose results never came, so that a provider takes the conversation.
+fn without_loose_ends(mut messages: Vec<Message>) -> Vec<Message> {
+    let answered: Vec<String> = match messages.last() {
+        Some(Message::Tools { results }) => results.iter().map(|result| result.id.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let calls = messages.iter().rev().find_map(|message| match message {
+        Message::Assistant { tool_calls, .. } => Some(tool_calls.clone()),
+        Message::Tools { .. } => None,
+        Message::User { .. } => Some(Vec::new()),
+    });
+    let open = calls.unwrap_or_default().into_iter();
+    let open = open.filter(|call| !answered.contains(&call.id));
+    let cut: Vec<ToolResult> = open
+        .map(|call| ToolResult {
+            id: call.id,
+            name: call.name,
+            content: "The call was cut short.".to_owned(),
+            is_error: true,
+        })
+        .collect();
+    if !cut.is_empty() {
+        match messages.last_mut() {
+            Some(Message::Tools { results }) => results.extend(cut),
+            _ => messages.push(Message::Tools { results: cut }),
+        }
+    }
+    messages
+}
+
+/// Puts calls of tools and their results into words, for a stage without tools: a provider takes none then.
+pub(crate) fn in_words(messages: Vec<Message>) -> Vec<Message> {
+    let mut made: Vec<Message> = Vec::new();
+    for message in messages {
+        match message {
+            Message::Assistant { text, tool_calls, .. } if !tool_calls.is_empty() => {
+                let calls = tool_calls.iter().map(|call| format!("[I call `{}`.]", call.name));
+                let parts: Vec<String> = Some(text).into_iter().chain(calls).collect();
+                let text = parts.join("\n").trim().to_owned();
+                made.push(Message::Assistant {
+                    text,
+                    tool_calls: Vec::new(),
+                    opaque: None,
+                });
+            }
+            Message::Tools { results } => {
+                let results = results
+                    .iter()
+                    .map(|result| format!("[`{}` gave:]\n{}", result.name, result.content));
+                made = with_task(made, results.collect::<Vec<_>>().join("\n\n"));
+            }
+            Message::User { text } => made = with_task(made, text),
+            answer @ Message::Assistant { .. } => made.push(answer),
+        }
+    }
+    made
+}
+
+/// Adds the next task to a conversation; two messages of the user in a row are one.
+pub(crate) fn with_task(mut messages: Vec<Message>, task: String) -> Vec<Message> {
+    match messages.last_mut() {
+        Some(Message::User { text }) => {
+            text.push_str("\n\n---\n\n");
+            text.push_str(&task);
+        }
+        _ => messages.push(Message::user(task)),
+    }
+    messages
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
     use super::*;
+    use crate::model::{Arguments, ToolCall};
+
+    fn calls(ids: &[&str]) -> Message {
+        let calls = ids.iter().map(|id| ToolCall {
+            id: (*id).to_owned(),
+            name: "shell".to_owned(),
+            arguments: Arguments::parse("{}"),
+        });
+        Message::Assistant {
+            text: String::new(),
+            tool_calls: calls.collect(),
+            opaque: None,
+        }
+    }
 
     #[test]
-    fn branches_go_on_with_what_was_said_before_them_and_keep_their_own_words() {
-        let threads = Threads::default();
-        let said = |text: &str| vec![Message::user(text)];
-        threads.set(None, "t", said("main"));
-        assert_eq!(threads.get(Some("fan#1:a/fan2#1:b"), "t"), said("main"));
-        threads.set(Some("fan#1:a"), "t", said("a"));
-        assert_eq!(threads.get(Some("fan#1:a/fan2#1:b"), "t"), said("a"));
-        assert_eq!(threads.get(Some("fan#1:c"), "t"), said("main"));
-        assert_eq!(threads.get(None, "t"), said("main"));
-        assert!(threads.get(None, "other").is_empty());
+    fn calls_without_results_are_answered() {
+        let ended = without_loose_ends(vec![Message::user("x"), calls(&["1", "2"])]);
+        let Some(Message::Tools { results }) = ended.last() else {
+            panic!("{ended:?}");
+        };
+        assert_eq!(results.len(), 2);
+        let again = without_loose_ends(ended.clone());
+        assert_eq!(again, ended, "nothing is left open");
+        let told = in_words(ended.clone());
+        assert!(
+            matches!(&told[1], Message::Assistant { text, tool_calls, .. } if tool_calls.is_empty() && text.contains("`shell`")),
+            "{told:?}"
+        );
+        assert!(
+            matches!(&told[2], Message::User { text } if text.contains("cut short")),
+            "{told:?}"
+        );
+        let plain = vec![Message::user("x")];
+        assert_eq!(without_loose_ends(plain.clone()), plain);
+    }
+
+    #[test]
+    fn two_messages_of_the_user_are_one() {
+        let joined = with_task(vec![Message::user("first")], "second".to_owned());
+        assert_eq!(joined, [Message::user("first\n\n---\n\nsecond")]);
+        assert_eq!(with_task(Vec::new(), "only".to_owned()), [Message::user("only")]);
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use orchestra_engine::StageContext;
+use orchestra_engine::{StageContext, StageFile};
 use orchestra_graph::did_you_mean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -121,6 +121,28 @@ impl ToolContext {
             },
         };
         Ok(self.at(folder))
+    }
+
+    /// Returns the same call in the run folder, with the path there, where a path leads to what a stage of the run left:
+    /// such files may be read wherever the model works (rule F4).
+    pub(crate) fn for_stage_file(&self, path: &str) -> Option<(ToolContext, String)> {
+        let stage = self.stage.as_ref()?;
+        let folder = std::path::absolute(stage.run_dir()?).ok()?;
+        let below = Path::new(path).strip_prefix(&folder).ok()?;
+        let parts: Vec<&str> = below
+            .components()
+            .map(|part| match part {
+                Component::Normal(name) => name.to_str(),
+                _ => None,
+            })
+            .collect::<Option<_>>()?;
+        let (folders, [file]) = parts.split_at_checked(parts.len().checked_sub(1)?)? else {
+            return None;
+        };
+        let node = folders.iter().find(|part| !part.starts_with("restart-"))?;
+        let files = [StageFile::Response, StageFile::ToolOutput, StageFile::ToolError];
+        let is_left = files.iter().any(|left| left.name() == *file) && stage.pipeline().find(node).is_some();
+        is_left.then(|| (self.at(&folder), parts.join("/")))
     }
 
     /// The folders of the repositories in the working folder, where that is the root of a workspace with several.

@@ -310,7 +310,7 @@ async fn every_fidelity_stays_within_its_tokens_over_a_long_run() {
     }
     for (mode, tokens) in longest {
         let budget = fidelity_budget(mode.parse::<Fidelity>().unwrap()).unwrap();
-        let fills = mode == "truncate" || tokens * 10 > budget * 6;
+        let fills = mode == "truncate" || tokens * 10 > budget * 8;
         assert!(fills, "{mode} uses only {tokens} of {budget}");
     }
 }
@@ -338,5 +338,9 @@ async fn under_full_fidelity_a_thread_goes_on() {
         texts[0].ends_with("first") && texts[0].contains("# Where you are"),
         "{texts:?}"
     );
-    assert_eq!(texts[1..], ["answer 1", "third"]);
+    assert_eq!(texts[1], "answer 1");
+    assert!(
+        texts[2].contains("answer 2") && texts[2].ends_with("# Your task\n\nthird"),
+        "{texts:?}"
+    );
 }

@@ -110,6 +110,100 @@ fn nobody_to_talk_with_is_code_5_and_the_conversation_goes_on_later() {
     );
 }
 
+#[test]
+fn an_answer_to_a_conversation_that_nobody_executes_is_said_when_it_is_resumed() {
+    let project = talk(&["A draft.", "It is short.", "It is longer now."]);
+    project.call(&["run", "t.dot"]).exits(5);
+    let status = project.call(&["status", "last"]).exits(0).stdout;
+    assert!(
+        status.contains("talk waits for an answer: It is short."),
+        "{status}"
+    );
+    let unknown = project
+        .call(&["answer", "last", "tlak", "Make it longer."])
+        .exits(2);
+    assert!(unknown.stderr.contains("talk"), "{}", unknown.stderr);
+    let answered = project
+        .call(&["answer", "last", "talk", "Make it longer."])
+        .exits(0);
+    assert!(
+        answered.stdout.ends_with("the question of `talk` is answered\n"),
+        "{}",
+        answered.stdout
+    );
+    assert!(answered.stderr.contains("resume with: "), "{}", answered.stderr);
+    assert_eq!(
+        project.asked().len(),
+        2,
+        "the model is asked when the run goes on"
+    );
+    let status = project.call(&["status", "last"]).exits(0).stdout;
+    assert!(!status.contains("waits for an answer"), "{status}");
+    let again = project.call(&["answer", "last", "talk", "Shorter."]).exits(2);
+    assert!(
+        again.stderr.contains("no question of `talk` is open"),
+        "{}",
+        again.stderr
+    );
+
+    let resumed = project.call(&["resume", "last"]).exits(5);
+    assert_eq!(resumed.stdout, "paused: start -> draft\n");
+    let asked = project.asked();
+    assert_eq!(asked.len(), 3);
+    assert_eq!(
+        said(&asked[2]),
+        [("assistant", "It is short."), ("user", "Make it longer.")]
+    );
+    project.call(&["answer", "last", "talk", "/approve"]).exits(0);
+    assert_eq!(project.call(&["resume", "last"]).exits(0).stdout, KEPT);
+    assert_eq!(project.asked().len(), 3);
+}
+
+/// Ends a conversation about a size, with outputs, and says how the run went on.
+fn ends(command: &str, words: &str) -> (String, Value) {
+    let project = Project::new("");
+    project.place.write(
+        "t.dot",
+        r#"digraph {
+            start -> talk
+            talk [prompt="Agree on a size.", "agent.mode"=interactive, output_keys=size]
+            talk -> large [condition="context.size>=100"]
+            talk -> small [condition="context.size<100"]
+            large [shape=parallelogram, tool_command="echo large"]
+            small [shape=parallelogram, tool_command="echo small"]
+            large -> exit; small -> exit
+        }"#,
+    );
+    project.server.push(Answer::text(words));
+    let run = project.call_with(&["run", "t.dot"], &format!("{command}\n"));
+    let folder = project.place.runs().remove(0);
+    let checkpoint = project
+        .place
+        .read(&format!(".orchestra/runs/{folder}/checkpoint.json"));
+    let checkpoint: Value = serde_json::from_str(&checkpoint).unwrap();
+    (run.stdout, checkpoint["context"].clone())
+}
+
+#[test]
+fn however_a_conversation_ends_well_its_outputs_are_taken_alike() {
+    let words = "We agreed:\n```json\n{\"size\": 120}\n```";
+    let (done, of_done) = ends("/done", words);
+    let (approved, of_approved) = ends("/approve", words);
+    assert_eq!(done, "success: start -> talk -> large -> exit\n");
+    assert_eq!(approved, done);
+    for context in [&of_done, &of_approved] {
+        assert_eq!(context["size"], 120);
+    }
+    assert_eq!(of_done["human.chat.verdict"], Value::Null);
+    assert_eq!(of_approved["human.chat.verdict"], "approved");
+    // What is asked for and not there fails both alike.
+    let (done, _) = ends("/done", "We agreed on nothing.");
+    let (approved, context) = ends("/approve", "We agreed on nothing.");
+    assert_eq!(done, "failed: start -> talk\n");
+    assert_eq!(approved, done);
+    assert_eq!(context["human.chat.verdict"], Value::Null);
+}
+
 /// Begins a run that is talked with, and says the first thing.
 fn begun(project: &Project) -> (Started, std::process::ChildStdin) {
     let mut command = project.command(&["run", "t.dot"]);

@@ -125,7 +125,10 @@ fn a_run_that_nobody_executes_is_answered_and_stays_paused() {
         nowhere.stderr
     );
     let answered = place.call(&["answer", "last", "approve", "Y"]).exits(0);
-    assert_eq!(answered.stdout, format!("{id}: the gate `approve` is answered\n"));
+    assert_eq!(
+        answered.stdout,
+        format!("{id}: the question of `approve` is answered\n")
+    );
     assert_eq!(
         answered.last_line(),
         format!("resume with: orchestra resume {id}")

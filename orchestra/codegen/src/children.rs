@@ -1,6 +1,6 @@
 //! The child pipelines of a module (Attractor 4.11, 9.4): a table and needs for each file, once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use orchestra_graph::table::Pipeline;
@@ -16,6 +16,8 @@ pub(crate) struct Family<'l> {
     places: HashMap<*const Loaded, usize>,
     /// Whether no file of them has an error.
     sound: bool,
+    /// The files that hold prompts, of the pipeline itself too.
+    prompts: BTreeSet<&'l str>,
 }
 
 /// A pipeline that another one runs.
@@ -31,6 +33,7 @@ impl<'l> Family<'l> {
             members: Vec::new(),
             places: HashMap::new(),
             sound: !loaded.report.has_errors(),
+            prompts: loaded.prompt_files.iter().map(String::as_str).collect(),
         };
         for first in &loaded.children {
             for child in std::iter::once(first).chain(first.loaded.descendants()) {
@@ -38,6 +41,8 @@ impl<'l> Family<'l> {
                 if *family.places.entry(Arc::as_ptr(&child.loaded)).or_insert(place) == place {
                     let named = first.attribute.value_span;
                     family.members.push(Member { child, named });
+                    let prompts = child.loaded.prompt_files.iter();
+                    family.prompts.extend(prompts.map(String::as_str));
                 }
             }
         }
@@ -78,6 +83,12 @@ impl<'l> Family<'l> {
     /// Writes the private module of the children. Where not all is sound, their files are only tracked.
     pub(crate) fn write(&self) -> String {
         let mut code = Code::default();
+        // Their texts stand in the tables; who changes one has the program built anew.
+        for prompt in self.prompts.iter().filter(|_| self.sound) {
+            code.push("const _:&str=")
+                .push(&pipeline::include(prompt))
+                .push(";");
+        }
         if self.members.is_empty() {
             return code.text;
         }

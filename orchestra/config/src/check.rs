@@ -64,7 +64,7 @@ fn check(configuration: &Configuration, faults: &mut Faults) {
     }
     workspace::check(&configuration.workspace, faults);
     variables(&configuration.environment, faults);
-    for folder in &configuration.prompts {
+    for folder in &configuration.prompts.folders {
         if folder.trim().is_empty() || folder.contains('\0') {
             faults.value(
                 "this is no folder",

@@ -13,7 +13,7 @@ use crate::names::{BUILT_IN_TOOLS, tool_name};
 use crate::reports::Reports;
 use crate::resolve::Project;
 use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
-use crate::settings::{Agent, BackendKind, Effort, Mode, PipelineSettings, Provider};
+use crate::settings::{Agent, BackendKind, Effort, InlinePrompts, Mode, PipelineSettings, Provider};
 use crate::stage::Stages;
 use crate::template::{TaskTemplate, Variables, check};
 
@@ -109,6 +109,8 @@ impl<'r> Resolver<'r> {
         let tools = self.tools(node, &doer, &backend, kind);
         let (system, mut layers) = self.system(node, &doer);
         let task = self.task(node, &doer, variables, &mut layers);
+        let inline = self.inline(node, task.is_some(), variables);
+        self.check_fidelity(node, &backend, kind);
         ResolvedStage {
             node: stages.id(node).to_owned(),
             agent: agent.map(|(name, _)| self.chosen(name)),
@@ -128,7 +130,68 @@ impl<'r> Resolver<'r> {
             task,
             prompt: of_node("prompt").map_or_else(String::new, |said| said.text.into_owned()),
             label: stages.label(node).to_owned(),
+            inline,
         }
+    }
+
+    /// The prompt as a template, where graph or project say that prompts are (rule F3).
+    fn inline(&mut self, node: NodeIndex, has_task: bool, variables: &Variables) -> Option<TaskTemplate> {
+        let stages = self.stages;
+        let prompt = stages.of_node(node, "prompt").filter(|said| said.is_filled());
+        let stands_for_it = prompt.is_none() && !has_task;
+        let said = prompt.or_else(|| stages.of_node(node, "label").filter(|_| stands_for_it))?;
+        let configured = self.project.configuration.prompts.inline.as_ref();
+        let is_template = match stages.of_graph("prompt_templates") {
+            Some(said) => said.text == "true",
+            None => configured.is_some_and(|inline| inline.value == InlinePrompts::Template),
+        };
+        if !is_template {
+            if said.text.contains("{{") {
+                let told = Diagnostic::info(
+                    "literal_template",
+                    "the prompt is no template, so `{{` stands as it is written",
+                    said.span,
+                );
+                let told =
+                    told.help("write `prompt_templates=true` on the graph to make all prompts templates");
+                self.reports.add(&self.source, told.node(stages.id(node)));
+            }
+            return None;
+        }
+        let text = said.text.replace("$goal", "{{ goal }}");
+        for fault in check(&text, variables) {
+            let part = text.get(fault.range).unwrap_or_default();
+            let told = Diagnostic::error(fault.code, fault.message, said.span).help(fault.help);
+            let told = told.note(format!("in the prompt, at `{part}`"));
+            self.reports.add(&self.source, told.node(stages.id(node)));
+        }
+        let mut template = TaskTemplate::new(stages.id(node), self.source.name(), text);
+        let position = self.source.position(said.span.start);
+        template
+            .lines
+            .iter_mut()
+            .for_each(|line| *line = (position.line, position.column));
+        Some(template)
+    }
+
+    /// Refuses a conversation that would have to go on in a program, which begins anew each time (rule F5).
+    fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
+        if kind != BackendKind::Cli {
+            return;
+        }
+        let Some(span) = self.stages.full_fidelity(node) else {
+            return;
+        };
+        let message = format!(
+            "the backend `{}` cannot go on with a conversation, as the fidelity `full` of `{}` wants",
+            backend.value,
+            self.stages.id(node)
+        );
+        self.tell(node, Place::Pipeline(span), |span| {
+            Diagnostic::error("backend_capability", message, span)
+                .note("a program begins anew at each stage")
+                .help("write `fidelity=\"summary:high\"` on the node, or choose a backend of the kind `agent` or `direct`")
+        });
     }
 
     fn chosen<T>(&self, candidate: Candidate<T>) -> Chosen<T> {
@@ -492,6 +555,7 @@ impl<'r> Resolver<'r> {
         }
         for at in 0..self.stages.count() {
             let node = NodeIndex(u32::try_from(at).unwrap_or(u32::MAX));
+            variables.add_node(self.stages.id(node));
             let keys = self.stages.of_node(node, "output_keys");
             for key in keys.iter().flat_map(|said| said.text.split(',')) {
                 variables.add(key);

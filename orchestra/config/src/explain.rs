@@ -24,9 +24,12 @@ pub fn rules() -> &'static [Page] {
 
 macro_rules! page {
     ($code:literal, $summary:literal, $source:literal) => {
+        page!($code, Error, $summary, $source)
+    };
+    ($code:literal, $severity:ident, $summary:literal, $source:literal) => {
         Page::new(
             $code,
-            Severity::Error,
+            Severity::$severity,
             $summary,
             $source,
             include_str!(concat!("../tests/rules/", $code, ".md")),
@@ -64,6 +67,12 @@ static PAGES: &[Page] = &[
         "config_value",
         "a value of the configuration cannot be",
         "Orchestra, agent configuration"
+    ),
+    page!(
+        "literal_template",
+        Info,
+        "a prompt that is no template holds the mark of one",
+        "Orchestra, prompt composition"
     ),
     page!(
         "prompt_layer_invalid",

@@ -29,6 +29,7 @@ mod table;
 mod template;
 mod tree;
 mod user;
+mod values;
 mod workspace;
 
 pub use explain::{explain, rules};
@@ -42,10 +43,11 @@ pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use settings::{
-    Agent, Backend, BackendKind, CommandTool, Configuration, Effort, Mode, Names, OutputFormat, Parameter,
-    ParameterType, PipelineSettings, Price, PromptInput, Provider, ProviderKind, Providers, Repository,
-    Timespan, Workspace,
+    Agent, Backend, BackendKind, CommandTool, Configuration, Effort, InlinePrompts, Mode, Names,
+    OutputFormat, Parameter, ParameterType, PipelineSettings, Price, PromptInput, Prompts, Provider,
+    ProviderKind, Providers, Repository, Timespan, Workspace,
 };
-pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, TaskTemplate, TemplateError};
+pub use template::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, TaskTemplate, TemplateError};
 pub use user::UserFiles;
+pub use values::{TemplateValue, TemplateValues};
 pub use workspace::DEFAULT_BRANCH_PREFIX;

@@ -172,7 +172,7 @@ impl Project {
         let mut folders = vec![join(folder_of(pipeline), "prompts")];
         if let Some(path) = &self.path {
             let folder = folder_of(path);
-            let named = self.configuration.prompts.iter();
+            let named = self.configuration.prompts.folders.iter();
             folders.extend(named.map(|named| join(folder, named)));
             folders.push(join(folder, "prompts"));
         }

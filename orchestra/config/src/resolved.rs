@@ -4,13 +4,13 @@ use std::fmt;
 
 use orchestra_graph::{Diagnostic, Report, Source};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::decode::words;
 use crate::files::FileUse;
 use crate::layers::LayerUse;
 use crate::settings::{BackendKind, Effort, Mode};
 use crate::template::{TaskTemplate, TemplateError};
+use crate::values::TemplateValues;
 
 words! {
     /// Why a choice is as it is: who said so. The order is that of precedence.
@@ -122,6 +122,9 @@ pub struct ResolvedStage {
     pub task: Option<TaskTemplate>,
     /// The `prompt` of the node; empty where it has none.
     pub prompt: String,
+    /// The prompt, or the label that stands for it, as a template; `None` where it is taken as it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<TaskTemplate>,
     /// The label of the node.
     pub label: String,
 }
@@ -152,29 +155,38 @@ impl ResolvedStage {
     ///
     /// # Errors
     /// The template cannot be rendered with these values.
-    pub fn message(&self, values: &Map<String, Value>) -> Result<String, TemplateError> {
-        let prompt = match values.get("prompt") {
+    pub fn message(&self, values: &TemplateValues) -> Result<String, TemplateError> {
+        let mut values = values.clone();
+        for (key, value) in [("node", &self.node), ("label", &self.label)] {
+            if values.text(key).is_none() {
+                values.set(key, value.as_str());
+            }
+        }
+        let prompt = match &self.inline {
+            Some(inline) => inline.render_with(&values)?,
             // The engine has expanded what the prompt holds.
-            Some(Value::String(expanded)) => expanded,
-            _ => &self.prompt,
+            None => values.text("prompt").unwrap_or(&self.prompt).to_owned(),
         };
         let Some(task) = &self.task else {
-            let words = if prompt.trim().is_empty() {
-                &self.label
-            } else {
-                prompt
-            };
-            return Ok(words.clone());
+            return Ok(match prompt.trim().is_empty() {
+                true => match values.text("goal") {
+                    Some(goal) => self.label.replace("$goal", goal),
+                    None => self.label.clone(),
+                },
+                false => prompt,
+            });
         };
-        let mut values = values.clone();
-        for (key, value) in [("prompt", prompt), ("node", &self.node), ("label", &self.label)] {
-            values.entry(key).or_insert_with(|| Value::from(value.as_str()));
-        }
-        let text = task.render(&values)?;
+        values.set("prompt", prompt.as_str());
+        let text = task.render_with(&values)?;
         match prompt.trim().is_empty() || task.uses("prompt") {
             true => Ok(text),
             false => Ok(format!("{}\n\n{prompt}", text.trim_end())),
         }
+    }
+
+    /// Returns the templates that make the message: the task, and the prompt where it is one.
+    pub fn templates(&self) -> impl Iterator<Item = &TaskTemplate> {
+        self.task.iter().chain(&self.inline)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::decode::{Decode, Faults, section, words};
 use crate::located::Located;
-use crate::tree::Tree;
+use crate::tree::{Node, Tree};
 
 /// A map of names to what they stand for; the places are those of the names.
 pub type Names<T> = BTreeMap<String, Located<T>>;
@@ -33,12 +33,90 @@ section! {
         pub tools: Names<CommandTool>,
         /// Names of environment variables that the commands of tools may see besides the usual ones.
         pub environment: Vec<Located<String>>,
-        /// Further folders with prompt layers, relative to this file.
-        pub prompts: Vec<Located<String>>,
+        /// Further folders with prompt layers, relative to this file; or how prompts are read.
+        pub prompts: Prompts,
         /// The repositories of the project.
         pub workspace: Workspace,
         /// What differs for single pipelines, by the names of their graphs.
         pub pipelines: Names<PipelineSettings>,
+    }
+}
+
+/// Where prompt layers are found, and how the prompts of pipelines are read: a list of folders, or a map.
+///
+/// ```
+/// use orchestra_config::{Configuration, InlinePrompts};
+/// let (configuration, report) = Configuration::parse("orchestra.yaml", b"prompts: {inline: template, folders: [shared]}");
+/// assert!(!report.has_errors());
+/// assert_eq!(configuration.prompts.folders[0].as_str(), "shared");
+/// assert_eq!(configuration.prompts.inline.expect("it is set").value, InlinePrompts::Template);
+///
+/// let (configuration, _) = Configuration::parse("orchestra.yaml", b"prompts: [shared]");
+/// assert_eq!(configuration.prompts.folders[0].as_str(), "shared");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prompts {
+    /// Further folders with prompt layers, relative to the configuration.
+    pub folders: Vec<Located<String>>,
+    /// How a prompt in a pipeline is read; as it is written unless said otherwise.
+    pub inline: Option<Located<InlinePrompts>>,
+}
+
+section! {
+    /// The form of [`Prompts`] as a map.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let (_, report) = Configuration::parse("orchestra.yaml", b"prompts: {inlin: template}");
+    /// assert!(report.has_errors());
+    /// ```
+    struct PromptsMap {
+        /// Further folders with prompt layers, relative to this file.
+        pub folders: Vec<Located<String>>,
+        /// How a prompt in a pipeline is read: `literal`, as it is written but for `$goal`, or `template`.
+        pub inline: Option<Located<InlinePrompts>>,
+    }
+}
+
+impl Decode for Prompts {
+    fn decode(tree: &Tree, faults: &mut Faults) -> Option<Prompts> {
+        if let Node::Map(_) = &tree.node {
+            let PromptsMap { folders, inline } = PromptsMap::decode(tree, faults)?;
+            return Some(Prompts { folders, inline });
+        }
+        let folders = Decode::decode(tree, faults)?;
+        Some(Prompts {
+            folders,
+            inline: None,
+        })
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Prompts {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Prompts".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let list = generator.subschema_for::<Vec<Located<String>>>();
+        let map = generator.subschema_for::<PromptsMap>();
+        schemars::json_schema!({"anyOf": [list, map]})
+    }
+}
+
+words! {
+    /// How the prompts of pipelines are read.
+    ///
+    /// ```
+    /// use orchestra_config::InlinePrompts;
+    /// assert_eq!(InlinePrompts::of("template"), Some(InlinePrompts::Template));
+    /// ```
+    pub enum InlinePrompts {
+        /// As they are written, but for `$goal`.
+        Literal = "literal",
+        /// As templates.
+        Template = "template",
     }
 }
 

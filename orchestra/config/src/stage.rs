@@ -40,6 +40,24 @@ pub(crate) trait Stages {
     /// Where a node may lead: by its edges, and where it is tried again.
     fn next(&self, node: NodeIndex) -> Vec<NodeIndex>;
 
+    /// Where it stands that the session of a node is `full`, by an edge, by the node or by the graph; `None` where it
+    /// never is.
+    fn full_fidelity(&self, node: NodeIndex) -> Option<Span> {
+        let is_full = |said: &Said<'_>| said.text.trim() == "full";
+        let edges = self.fidelities_of_edges(node);
+        if let Some(said) = edges.iter().flatten().find(|said| is_full(said)) {
+            return Some(said.span);
+        }
+        let by_edges_alone = !edges.is_empty() && edges.iter().all(Option::is_some);
+        let own = self.of_node(node, "fidelity").filter(Said::is_filled);
+        let said = own.or_else(|| self.of_graph("default_fidelity"));
+        said.filter(|said| is_full(said) && !by_edges_alone)
+            .map(|said| said.span)
+    }
+
+    /// The fidelity of each edge that leads to a node.
+    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<Said<'_>>>;
+
     /// The nodes that ask a model: model stages, and fan-ins with a prompt.
     fn model_stages(&self) -> Vec<NodeIndex> {
         let nodes = (0..self.count()).map(|at| NodeIndex(u32::try_from(at).unwrap_or(u32::MAX)));
@@ -114,6 +132,19 @@ impl Stages for Analysis<'_> {
 
     fn joins(&self) -> Vec<(NodeIndex, NodeIndex)> {
         Analysis::joins(self)
+    }
+
+    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<Said<'_>>> {
+        let edges = self.incoming(node).iter();
+        let said = edges.map(|edge| {
+            let attribute = self.graph().edge(*edge).attributes.find("fidelity")?;
+            Some(Said {
+                text: attribute.value.to_string().into(),
+                span: attribute.value_span,
+                reason: Reason::Node,
+            })
+        });
+        said.map(|said| said.filter(Said::is_filled)).collect()
     }
 
     fn next(&self, node: NodeIndex) -> Vec<NodeIndex> {
@@ -207,6 +238,20 @@ impl Stages for Table<'_> {
         nodes
             .filter_map(|(row, at)| Some((NodeIndex(at), row.fan_out.as_ref()?.join)))
             .collect()
+    }
+
+    fn fidelities_of_edges(&self, node: NodeIndex) -> Vec<Option<Said<'_>>> {
+        let edges = self.pipeline.edges.iter().filter(|edge| edge.to == node);
+        let said = edges.map(|edge| {
+            let rows = self.pipeline.attributes(edge.attributes);
+            let row = rows.iter().find(|row| row.key == "fidelity")?;
+            Some(Said {
+                text: row.value.to_value().to_string().into(),
+                span: self.place(node),
+                reason: Reason::Node,
+            })
+        });
+        said.map(|said| said.filter(Said::is_filled)).collect()
     }
 
     fn next(&self, node: NodeIndex) -> Vec<NodeIndex> {

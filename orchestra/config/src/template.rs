@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::decode::suggestion;
 use crate::scan::{Use, excess, names};
+use crate::values::TemplateValues;
 
 /// How many steps a template may take; a page of text takes some hundreds.
 const FUEL: u64 = 200_000;
@@ -73,6 +74,26 @@ pub const ENGINE_KEYS: &[&str] = &[
     "workspace.unmerged",
 ];
 
+/// The fields of `stages.ID` in a template: how the latest visit of a node ended, and what it left.
+///
+/// `response` is what a model or a person answered, `output` what a tool wrote to its standard output; each stands for the
+/// other where a stage has only one of them. `stderr` is what a tool wrote to its standard error. A text of more than 1 MiB
+/// is given by its beginning and its end, with a mark between them. `file` is the file that holds the text, in a run that
+/// keeps its files. All are empty before the node has ended.
+///
+/// ```
+/// assert!(orchestra_config::STAGE_FIELDS.contains(&"response"));
+/// ```
+pub const STAGE_FIELDS: &[&str] = &[
+    "failure_reason",
+    "file",
+    "notes",
+    "outcome",
+    "output",
+    "response",
+    "stderr",
+];
+
 /// A task template, with the places of its lines in the file that holds it.
 ///
 /// ```
@@ -121,6 +142,23 @@ impl TaskTemplate {
         })
     }
 
+    /// Returns the stages of which the template uses `stages.ID`; `None` where it may use any, because it names them by an
+    /// expression.
+    ///
+    /// ```
+    /// use orchestra_config::TaskTemplate;
+    /// let stages = |text: &str| TaskTemplate::new("a", "a.yaml", text).stages();
+    /// assert_eq!(stages("{{ stages.plan.response }}{{ goal }}"), Some(vec!["plan".to_owned()]));
+    /// assert_eq!(stages("{{ stages[last_stage].response }}"), None);
+    /// ```
+    pub fn stages(&self) -> Option<Vec<String>> {
+        let names = names(&self.text).into_iter();
+        let used = names.filter(|name| {
+            name.what == Use::Variable && name.path.first().is_some_and(|first| first == "stages")
+        });
+        used.map(|name| name.path.get(1).cloned()).collect()
+    }
+
     /// Renders it with the values of a context. A key with dots is reached as attributes of attributes:
     /// `human.gate.text`. [Built-in variables](BUILT_IN_VARIABLES) that are not given are empty.
     ///
@@ -128,6 +166,14 @@ impl TaskTemplate {
     /// A variable is not set, or something cannot be done with its value; the template takes too many steps or grows
     /// too long.
     pub fn render(&self, values: &Map<String, Value>) -> Result<String, TemplateError> {
+        self.render_with(&values.into())
+    }
+
+    /// Renders it with values of which some are read only when they are used.
+    ///
+    /// # Errors
+    /// As of [`render`](TaskTemplate::render).
+    pub fn render_with(&self, values: &TemplateValues) -> Result<String, TemplateError> {
         if let Some((range, message)) = excess(&self.text) {
             return Err(self.fault(range.start, message));
         }
@@ -135,8 +181,7 @@ impl TaskTemplate {
         let rendered = || {
             let template = environment.template_from_named_str("task", &self.text)?;
             let mut text = Bounded(Vec::new());
-            let values = minijinja::value::Serde(nested(values));
-            template.render_captured_to(values, &mut text)?;
+            template.render_captured_to(values.rendered(), &mut text)?;
             Ok(String::from_utf8_lossy(&text.0).into_owned())
         };
         rendered().map_err(|error| self.located(&error))
@@ -213,6 +258,8 @@ impl std::error::Error for TemplateError {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     keys: BTreeSet<String>,
+    /// The nodes, for `stages.ID`.
+    nodes: BTreeSet<String>,
 }
 
 impl Variables {
@@ -220,6 +267,7 @@ impl Variables {
         let keys = BUILT_IN_VARIABLES.iter().chain(ENGINE_KEYS);
         Variables {
             keys: keys.map(|key| (*key).to_owned()).collect(),
+            nodes: BTreeSet::new(),
         }
     }
 
@@ -229,8 +277,19 @@ impl Variables {
         }
     }
 
+    pub(crate) fn add_node(&mut self, id: &str) {
+        self.nodes.insert(id.to_owned());
+    }
+
     /// Whether a path is a key, lies within the value of one, or is what some begin with.
     fn knows(&self, path: &str) -> bool {
+        if let Some(stage) = path.strip_prefix("stages.") {
+            let (id, field) = stage.split_once('.').unwrap_or((stage, "response"));
+            return self.nodes.contains(id) && STAGE_FIELDS.contains(&field);
+        }
+        if path == "stages" {
+            return true;
+        }
         let within = |shorter: &str, longer: &str| {
             let rest = longer.strip_prefix(shorter);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -239,6 +298,9 @@ impl Variables {
     }
 
     fn help(&self, path: &str) -> String {
+        if let Some(stage) = path.strip_prefix("stages.") {
+            return self.help_of_stage(stage);
+        }
         match did_you_mean(path, self.keys.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => {
@@ -248,6 +310,24 @@ impl Variables {
                  or `output_keys` on the node whose answer holds it"
                 )
             }
+        }
+    }
+}
+
+impl Variables {
+    fn help_of_stage(&self, stage: &str) -> String {
+        let (id, field) = stage.split_once('.').unwrap_or((stage, ""));
+        if self.nodes.contains(id) {
+            let near = did_you_mean(field, STAGE_FIELDS.iter().copied());
+            return match near {
+                Some(near) => format!("did you mean `stages.{id}.{near}`?"),
+                None => format!("a stage has: {}", STAGE_FIELDS.join(", ")),
+            };
+        }
+        match did_you_mean(id, self.nodes.iter().map(String::as_str)) {
+            Some(near) if field.is_empty() => format!("did you mean `stages.{near}`?"),
+            Some(near) => format!("did you mean `stages.{near}.{field}`?"),
+            None => format!("the pipeline has no node `{id}`"),
         }
     }
 }
@@ -472,38 +552,6 @@ fn range_of(error: &Error, text: &str) -> Range<usize> {
     let opened = |c: char| c == '{' || c.is_whitespace();
     let start = range.start + (inside.len() - inside.trim_start_matches(opened).len());
     start.min(range.end)..range.end
-}
-
-/// The values with their keys taken apart at the dots. Where one key is the beginning of another, the longer one wins.
-fn nested(values: &Map<String, Value>) -> Value {
-    let empty = BUILT_IN_VARIABLES.iter();
-    let mut all: Map<String, Value> = empty.map(|key| ((*key).to_owned(), Value::from(""))).collect();
-    for (key, value) in values {
-        insert(&mut all, key, value);
-    }
-    Value::Object(all)
-}
-
-fn insert(into: &mut Map<String, Value>, key: &str, value: &Value) {
-    if let Some((first, rest)) = key.split_once('.') {
-        let inner = into.entry(first).or_insert(Value::Null);
-        if !inner.is_object() {
-            *inner = Value::Object(Map::new());
-        }
-        if let Value::Object(inner) = inner {
-            insert(inner, rest, value);
-        }
-        return;
-    }
-    match (into.get_mut(key), value) {
-        (Some(Value::Object(present)), Value::Object(value)) => {
-            present.extend(value.iter().map(|(key, value)| (key.clone(), value.clone())));
-        }
-        (Some(Value::Object(present)), _) if !present.is_empty() => {}
-        _ => {
-            into.insert(key.to_owned(), value.clone());
-        }
-    }
 }
 
 /// Text up to the limit.

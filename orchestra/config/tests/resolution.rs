@@ -92,7 +92,7 @@ fn a_whole_pipeline_gets_what_its_project_says() {
     });
     for stage in &resolution.stages {
         let message = stage
-            .message(values.as_object().expect("a map"))
+            .message(&values.as_object().expect("a map").into())
             .expect("it renders");
         prompts.push_str(&format!(
             "=== {}\n{}\n--- message\n{message}\n",
@@ -348,7 +348,7 @@ fn a_task_that_does_not_use_the_prompt_gets_it_appended() {
     let messages: Vec<String> = stages
         .map(|stage| {
             stage
-                .message(values.as_object().expect("a map"))
+                .message(&values.as_object().expect("a map").into())
                 .expect("it renders")
         })
         .collect();

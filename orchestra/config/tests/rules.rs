@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use orchestra_config::{Project, Resolution, ResolveOptions, explain, rules};
-use orchestra_graph::{Analysis, LoadOptions, Page, ReadFault, Source, load, render};
+use orchestra_graph::{Analysis, LoadOptions, Page, ReadFault, Severity, Source, load, render};
 
 const CONFIGURATION: &str =
     "providers: {default: anthropic, anthropic: {models: {smart: claude-opus-4-6}}}\n";
@@ -109,8 +109,13 @@ fn every_page_holds_what_it_says() {
             seen.insert(at.is_some());
         }
         assert_eq!(seen.len(), 2, "{} has a bad and a good example", page.code);
+        let kind = match page.severity {
+            Severity::Error => "Error",
+            Severity::Warning => "Warning",
+            Severity::Info => "Note",
+        };
         let head = format!(
-            "# `{}`\n\n*Error: {} ({}).*\n",
+            "# `{}`\n\n*{kind}: {} ({}).*\n",
             page.code, page.summary, page.source
         );
         assert!(

@@ -1,12 +1,12 @@
 //! Parallel blocks: branches begin, end, are joined (Attractor 4.8, rules P1 to P4).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_graph::table::{ErrorPolicy, FanOut};
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, branch_id, branches, format_duration, kind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Observation};
 use crate::files::JoinedBranch;
@@ -424,7 +424,7 @@ impl Step<'_> {
             let key = ["parallel.branch.", &branch.id, ".status"].concat();
             updates.push((key, Value::from(status.word())));
             if !(ignored && status == BranchStatus::Fail) {
-                results.extend(result(branch));
+                results.extend(result(self.pipeline, branch));
             }
         }
         // Made of a list at once: thousands of single insertions would cost three times as much.
@@ -492,7 +492,7 @@ fn joined_branches(pipeline: &Pipeline, block: &Block) -> Vec<JoinedBranch> {
 }
 
 /// A branch as an entry of `parallel.results` (rule P3); what its stages set is moved there.
-fn result(branch: &mut Branch) -> Option<Value> {
+fn result(pipeline: &Pipeline, branch: &mut Branch) -> Option<Value> {
     let ended = branch.ended.as_ref()?;
     let mut fields = Map::new();
     fields.insert("id".to_owned(), Value::String(branch.id.clone()));
@@ -512,6 +512,10 @@ fn result(branch: &mut Branch) -> Option<Value> {
         if let Some(snapshot) = line.snapshot() {
             fields.insert("workspace".to_owned(), snapshot.value.clone());
         }
+        let stages = stages(pipeline, line);
+        if !stages.is_empty() {
+            fields.insert("stages".to_owned(), Value::Array(stages));
+        }
         let last = line.own_last().and_then(|node| line.outcomes.get(node));
         if let Some(notes) = last.and_then(|outcome| outcome.notes.as_deref()) {
             fields.insert("notes".to_owned(), notes.into());
@@ -525,6 +529,25 @@ fn result(branch: &mut Branch) -> Option<Value> {
         }
     }
     Some(Value::Object(fields))
+}
+
+/// The stages of a branch in the order in which they ended last, with the names of their visits, by which their responses
+/// are found (rule F2).
+fn stages(pipeline: &Pipeline, line: &Line) -> Vec<Value> {
+    let mut seen = HashSet::new();
+    let latest = line.path.iter().rev().filter(|node| seen.insert(**node));
+    let mut stages: Vec<Value> = latest
+        .filter_map(|node| {
+            let outcome = line.outcomes.get(*node)?;
+            Some(json!({
+                "id": pipeline.stage(*node).id(),
+                "outcome": outcome.status.word(),
+                "record": outcome.record(pipeline, *node),
+            }))
+        })
+        .collect();
+    stages.reverse();
+    stages
 }
 
 impl Line {

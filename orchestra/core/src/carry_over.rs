@@ -133,6 +133,11 @@ impl Change<'_> {
         line.outcomes.retain_mut(|outcome| match self.node(outcome.0) {
             Some(node) => {
                 outcome.0 = node;
+                let steps = std::mem::take(&mut outcome.4).into_iter();
+                let steps = steps.map(|[fan_out, visit, attempt, edge]| {
+                    Some([self.node(fan_out)?, visit, attempt, self.edge(edge)?])
+                });
+                outcome.4 = steps.collect::<Option<_>>().unwrap_or_default();
                 true
             }
             None => false,

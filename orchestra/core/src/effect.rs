@@ -67,6 +67,26 @@ impl BranchPath {
         BranchPath(Some(self.steps().iter().copied().chain([step]).collect()))
     }
 
+    /// The steps as numbers.
+    pub(crate) fn written(&self) -> Vec<[u32; 4]> {
+        let steps = self.steps().iter();
+        steps
+            .map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0])
+            .collect()
+    }
+
+    /// The path with these steps.
+    pub(crate) fn read(steps: &[[u32; 4]]) -> BranchPath {
+        let steps = steps.iter().map(|[fan_out, visit, attempt, edge]| BranchStep {
+            fan_out: NodeIndex(*fan_out),
+            visit: *visit,
+            attempt: *attempt,
+            edge: EdgeIndex(*edge),
+        });
+        let steps: Arc<[BranchStep]> = steps.collect();
+        BranchPath((!steps.is_empty()).then_some(steps))
+    }
+
     /// The path as text, such as `fan#1:left/fan2#1:a`; a repeated block tells its attempt, as in `fan#1.2:left`.
     pub fn name(&self, pipeline: &Pipeline) -> String {
         let names = self.steps().iter().map(|step| {
@@ -125,12 +145,9 @@ fn is_zero(number: &u32) -> bool {
 
 impl Serialize for EffectId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let steps = self.branch.steps().iter();
         WrittenId {
             restart: self.restart,
-            branch: steps
-                .map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0])
-                .collect(),
+            branch: self.branch.written(),
             node: self.node.0,
             visit: self.visit,
             attempt: self.attempt,
@@ -142,18 +159,9 @@ impl Serialize for EffectId {
 impl<'de> Deserialize<'de> for EffectId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EffectId, D::Error> {
         let written = WrittenId::deserialize(deserializer)?;
-        let steps = written
-            .branch
-            .into_iter()
-            .map(|[fan_out, visit, attempt, edge]| BranchStep {
-                fan_out: NodeIndex(fan_out),
-                visit,
-                attempt,
-                edge: EdgeIndex(edge),
-            });
         Ok(EffectId {
             restart: written.restart,
-            branch: steps.fold(BranchPath::default(), |path, step| path.then(step)),
+            branch: BranchPath::read(&written.branch),
             node: NodeIndex(written.node),
             visit: written.visit,
             attempt: written.attempt,
@@ -270,7 +278,8 @@ pub enum Event {
         /// The effect.
         id: EffectId,
     },
-    /// A question was answered; an answer that [the question](Question::accept) does not take changes nothing.
+    /// A question was answered; an answer that [the question](Question::accept) does not take changes nothing. That of a
+    /// stage which runs is kept until the stage is run again (see [`Line::answer`](crate::Line::answer)).
     Answered {
         /// The effect.
         id: EffectId,

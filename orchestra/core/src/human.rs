@@ -187,7 +187,7 @@ impl Question {
         Question {
             id,
             node: stage.id().to_owned(),
-            text: stage.prompt().to_owned(),
+            text: stage.prompt().into_owned(),
             kind: if only_text {
                 QuestionKind::FreeText
             } else {

@@ -608,7 +608,13 @@ pub(crate) fn facts<'f>(
 /// Keeps a stage's outcome for the record; a skipped stage leaves none (Attractor 5.2).
 fn record(line: &mut Line, node: NodeIndex, status: Status, notes: Option<String>) {
     if status != Status::Skipped {
-        line.outcomes.set(node, NodeOutcome { status, notes });
+        let outcome = NodeOutcome {
+            status,
+            notes,
+            visit: line.at.visit,
+            branch: line.branch.clone(),
+        };
+        line.outcomes.set(node, outcome);
     }
 }
 

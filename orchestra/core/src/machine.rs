@@ -186,9 +186,13 @@ impl Machine {
                 Phase::Parallel(block) if block.is_timed() => step.block_timed_out(line),
                 _ => Flow::Wait,
             }),
-            Event::Answered { id, answer } => {
-                self.deliver(&id, effects, |step, line| step.answered(line, &answer))
-            }
+            Event::Answered { id, answer } => self.deliver(&id, effects, |step, line| match line.phase {
+                Phase::Running => {
+                    line.progress.get_or_insert_default().answer = Some(answer);
+                    Flow::Wait
+                }
+                _ => step.answered(line, &answer),
+            }),
             Event::Unanswerable { id, reason } => self.deliver(&id, effects, |step, line| match line.phase {
                 Phase::Asking(_) | Phase::Running => Flow::Abort(RunFailure::WaitsForHuman {
                     node: step.pipeline.stage(line.at.node).id().to_owned(),
@@ -221,7 +225,10 @@ impl Machine {
                 let observed = checkpoint.then(|| id.clone());
                 self.deliver(&id, effects, |step, line| {
                     if matches!(line.phase, Phase::Running) {
-                        line.progress.get_or_insert_default().notes.push(note);
+                        let progress = line.progress.get_or_insert_default();
+                        progress.notes.push(note);
+                        // Whatever a stage made of an answer is in its notes.
+                        progress.answer = None;
                         if let Some(id) = observed {
                             step.tell(|| Observation::StageNoted { id });
                         }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::effect::BranchPath;
 use crate::files::SavedFiles;
+use crate::human::Answer;
 use crate::line::retry_count_key;
 use crate::outcome::Status;
 use crate::saved_block::SavedBlock;
@@ -109,6 +110,8 @@ pub(crate) struct SavedLine {
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     used: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<Answer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<Box<SavedFiles>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) updates: Option<BTreeMap<String, Value>>,
@@ -145,7 +148,13 @@ pub(crate) struct SavedAt {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SavedOutcome(pub(crate) u32, Status, Option<String>);
+pub(crate) struct SavedOutcome(
+    pub(crate) u32,
+    Status,
+    Option<String>,
+    #[serde(default)] u32,
+    #[serde(default)] pub(crate) Vec<[u32; 4]>,
+);
 
 /// A stage that keeps failing: its node, how often, its reason, and the digest of its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -309,7 +318,10 @@ impl SavedLine {
             outcomes: line
                 .outcomes
                 .iter()
-                .map(|(node, outcome)| SavedOutcome(node.0, outcome.status.clone(), outcome.notes.clone()))
+                .map(|(node, outcome)| {
+                    let NodeOutcome { status, notes, .. } = outcome.clone();
+                    SavedOutcome(node.0, status, notes, outcome.visit, outcome.branch.written())
+                })
                 .collect(),
             path: line.path.iter().map(|node| node.0).collect(),
             last: SavedLast {
@@ -344,6 +356,7 @@ impl SavedLine {
             revisits: pairs(&line.revisits),
             notes: line.notes().to_vec(),
             used: line.used(),
+            answer: line.answer().cloned(),
             files: line.files.as_deref().map(|files| Box::new(SavedFiles::of(files))),
             updates: line.updates.clone(),
         }
@@ -406,8 +419,14 @@ impl SavedLine {
                 )
             }
         };
-        for SavedOutcome(at, status, notes) in self.outcomes {
-            outcomes.set(node(at)?, NodeOutcome { status, notes });
+        for SavedOutcome(at, status, notes, visit, steps) in self.outcomes {
+            let outcome = NodeOutcome {
+                status,
+                notes,
+                visit,
+                branch: BranchPath::read(&steps),
+            };
+            outcomes.set(node(at)?, outcome);
         }
         let last = self.last;
         let mut line = Line {
@@ -472,10 +491,11 @@ impl SavedLine {
             },
             updates: self.updates,
         };
-        if !self.notes.is_empty() || !self.used.is_empty() {
+        if !self.notes.is_empty() || !self.used.is_empty() || self.answer.is_some() {
             line.progress = Some(Box::new(Progress {
                 notes: self.notes,
                 used: self.used,
+                answer: self.answer,
             }));
         }
         line.phase = match self.phase {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_graph::{EdgeIndex, NodeIndex};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline};
 use serde_json::Value;
 
 use crate::block::Block;
 use crate::context::Context;
 use crate::effect::{BranchPath, EffectId};
 use crate::files::Files;
-use crate::human::Question;
+use crate::human::{Answer, Question};
 use crate::outcome::Status;
 use crate::usage::Usage;
 
@@ -63,6 +63,32 @@ pub struct NodeOutcome {
     pub status: Status,
     /// A summary, or the reason of a failure.
     pub notes: Option<String>,
+    /// Which visit of the node it was, from 1.
+    pub visit: u32,
+    /// The branch in which the node ran; a line keeps the outcomes of its branches when they come together.
+    pub branch: BranchPath,
+}
+
+impl NodeOutcome {
+    /// Names the visit that ended so, such as `build#2` or `fan#1:left/build#1`.
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Machine};
+    /// # use orchestra_graph::{Source, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let machine = Machine::start(pipeline, Context::new(), 0, &mut Vec::new());
+    /// let (start, outcome) = machine.state().main.outcomes.iter().next().expect("the start has ended");
+    /// assert_eq!(outcome.record(machine.pipeline(), start), "start#1");
+    /// ```
+    pub fn record(&self, pipeline: &Pipeline, node: NodeIndex) -> String {
+        let mut record = self.branch.name(pipeline);
+        if !record.is_empty() {
+            record.push('/');
+        }
+        record.push_str(&format!("{}#{}", pipeline.stage(node).id(), self.visit));
+        record
+    }
 }
 
 /// What routing sees of the stage that ran last (rule R4).
@@ -359,6 +385,8 @@ pub(crate) struct At {
 pub(crate) struct Progress {
     pub(crate) notes: Vec<Value>,
     pub(crate) used: Usage,
+    /// The answer to its question that came while nobody executed the run.
+    pub(crate) answer: Option<Answer>,
 }
 
 /// One line of a run: the main line, or a branch of a parallel block.
@@ -476,6 +504,12 @@ impl Line {
     /// What the attempt that runs has noted for the case that it is repeated, in order.
     pub fn notes(&self) -> &[Value] {
         self.progress.as_ref().map_or(&[], |progress| &progress.notes)
+    }
+
+    /// Returns the answer to the question of the attempt that runs, where one came while nobody executed the run and the
+    /// attempt has noted nothing since.
+    pub fn answer(&self) -> Option<&Answer> {
+        self.progress.as_ref()?.answer.as_ref()
     }
 
     /// What the attempt that runs has used, as far as it was told.

@@ -276,10 +276,13 @@ fn results_tell_everything_of_a_branch() {
         results,
         json!([
             {"id": "a", "status": "success", "outcome": "approved", "notes": "fine", "score": 0.5, "duration_ms": 1250,
-             "context_updates": {"score": 0.5, "size": 3}},
+             "context_updates": {"score": 0.5, "size": 3},
+             "stages": [{"id": "a", "outcome": "approved", "record": "fan#1:a/a#1"}]},
             {"id": "b", "status": "fail", "outcome": "fail", "notes": "broken", "duration_ms": 1250,
-             "failure_reason": "stage `b` failed: broken"},
-            {"id": "c", "status": "partial_success", "outcome": "partial_success", "duration_ms": 1250},
+             "failure_reason": "stage `b` failed: broken",
+             "stages": [{"id": "b", "outcome": "fail", "record": "fan#1:b/b#1"}]},
+            {"id": "c", "status": "partial_success", "outcome": "partial_success", "duration_ms": 1250,
+             "stages": [{"id": "c", "outcome": "partial_success", "record": "fan#1:c/c#1"}]},
         ])
     );
 }

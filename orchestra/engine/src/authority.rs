@@ -102,9 +102,11 @@ fn retain(updates: &mut BTreeMap<String, Value>, may: impl Fn(&str, &Value) -> b
     refused
 }
 
-/// Whether a script may give a value in place of the engine's handler of a kind, which records it in a real run.
+/// Returns whether a script may give a value in place of the engine's handler of a kind, or of the run's workspace, which
+/// records it in a real run.
 pub(crate) fn is_recorded_by(kind: &str, key: &str) -> bool {
     match kind {
+        _ if KeyOwner::of(key) == Some(KeyOwner::Workspace) => true,
         kind::CODERGEN => key == "last_response",
         kind::FAN_IN => key.starts_with("parallel.fan_in."),
         kind::MANAGER_LOOP => key.starts_with("stack.child."),

@@ -32,6 +32,7 @@ use crate::settle::Settled;
 use crate::stage::StageContext;
 use crate::stage_end::{Suspension, SuspensionCause};
 use crate::store::{Commit, Position, StageFile, StoreError};
+use crate::stored_text::latest;
 use crate::surroundings::Surroundings;
 use crate::take_up::TakenUp;
 use crate::tell::Began;
@@ -452,12 +453,19 @@ impl Driver {
         };
         let is_repeat = self.repeats(&id);
         let notes = is_repeat.then(|| self.notes(&id)).flatten();
+        let answer = is_repeat.then(|| self.answer(&id)).flatten();
         let context = StageContext::new(run.clone(), id.clone(), context, is_repeat, notes);
+        let context = context.answered(answer);
         let files = run.work_files().map(|_| {
             let may_write = resolved.handler.may_write(stage);
             Box::new(self.files_of(&id, stage, context.clone(), may_write))
         });
         Ok(Attempt::begin(run, resolved, stage, id, context, files))
+    }
+
+    /// Returns the answer to an attempt's question that came while nobody executed the run.
+    fn answer(&self, id: &EffectId) -> Option<Answer> {
+        self.machine.lines_to(id).last()?.answer().cloned()
     }
 
     /// What an attempt noted before it was cut short.
@@ -474,6 +482,10 @@ impl Driver {
             Some(Request::Look { id, done }) => {
                 // The stage may be gone.
                 let _ = done.send(Surroundings::of(&self.machine, &id));
+                true
+            }
+            Some(Request::Latest { id, nodes, done }) => {
+                let _ = done.send(latest(&self.machine, &id, nodes.as_deref()));
                 true
             }
             Some(Request::Note {

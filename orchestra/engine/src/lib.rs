@@ -51,6 +51,7 @@ mod stage_end;
 mod start;
 mod steering;
 mod store;
+mod stored_text;
 mod surroundings;
 mod take_up;
 mod tell;
@@ -93,9 +94,9 @@ pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Context, FailureCategory,
+    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, Context, FailureCategory,
     JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply, RunFailure,
-    SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption,
+    SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
 };
 pub use output::{StageText, TextStream};
 pub use redact::{RedactedStream, Redactor};
@@ -111,6 +112,7 @@ pub use store::{
     Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
     ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
 };
+pub use stored_text::StoredText;
 pub use surroundings::{Fidelity, PastStage, Surroundings, ToolTally, UnknownFidelity};
 pub use tokio_util::sync::CancellationToken;
 pub use workspace::{

@@ -3,17 +3,23 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orchestra_core::{Answer, EffectId, Event, Question, Reply};
 use orchestra_graph::Transform;
 
 use crate::builtin::simulate::Script;
+use crate::clock::Timestamp;
+use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::{AnswerError, BuildError, Changed, RunError, StartError};
+use crate::event::{EventKind, RunEvent};
 use crate::pinned::pinned;
 use crate::resolve::Handlers;
 use crate::result::RunResult;
+use crate::stage::said;
 use crate::store::{RunFolder, StoreError};
+use crate::take_up::Only;
 use crate::workspace::Workspace;
 
 /// A run that nobody executes, and that is only to be answered or ended.
@@ -118,27 +124,52 @@ impl PausedRun {
         self
     }
 
-    /// Answers a question, named by its id or by its gate (rule H2), and leaves the run paused where that has led it.
+    /// Answers a question, named by its id or by its node (rule H2), and leaves the run paused where that has led it. What
+    /// a stage asked that is no gate gets the answer when the run is resumed.
     ///
     /// # Errors
     /// No such question waits, it does not take the answer, or the run cannot be taken up or kept.
     pub async fn answer(self, gate: &str, answer: Answer) -> Result<RunResult, OfflineError> {
-        self.only(|questions| {
-            let named = questions
-                .iter()
-                .find(|(_, question)| question.id == gate || question.node == gate);
-            let Some((id, question)) = named else {
+        let folder = self.folder.path().to_owned();
+        self.only(|driver| {
+            let is_named = |question: &Question| question.id == gate || question.node == gate;
+            let questions = driver.machine.questions();
+            if let Some((id, question)) = questions.iter().find(|(_, question)| is_named(question)) {
+                if answer.reply != Reply::Skipped {
+                    question.accept(&answer).map_err(AnswerError::Refused)?;
+                }
+                let event = Event::Answered {
+                    id: id.clone(),
+                    answer,
+                };
+                return Ok(Only { event, told: None });
+            }
+            let of_stages = asked_by_stages(driver, &folder);
+            let Some(asked) = of_stages.iter().find(|asked| is_named(&asked.question)) else {
                 let open = questions.iter().map(|(_, question)| question.node.clone());
+                let of_stages = of_stages.iter().map(|asked| asked.question.node.clone());
                 return Err(AnswerError::NoQuestion {
                     gate: gate.to_owned(),
-                    open: open.collect(),
+                    open: open.chain(of_stages).collect(),
                 });
             };
-            if answer.reply != Reply::Skipped {
-                question.accept(&answer).map_err(AnswerError::Refused)?;
-            }
-            let id = id.clone();
-            Ok(Event::Answered { id, answer })
+            asked.question.accept(&answer).map_err(AnswerError::Refused)?;
+            let now = driver.run.settings.clock.now().as_millis();
+            let told = EventKind::InterviewCompleted {
+                node: driver.run.name(asked.id.node),
+                branch: asked.branch.clone(),
+                question: asked.question.text.clone(),
+                answer: driver.run.redacted(&said(&answer)).into_owned(),
+                answered_by: answer.by,
+                duration: Duration::from_millis(now.saturating_sub(asked.since.as_millis())),
+            };
+            Ok(Only {
+                event: Event::Answered {
+                    id: asked.id.clone(),
+                    answer,
+                },
+                told: Some(told),
+            })
         })
         .await
     }
@@ -149,13 +180,17 @@ impl PausedRun {
     /// The run cannot be taken up or kept.
     pub async fn cancel(self, reason: impl Into<String>) -> Result<RunResult, OfflineError> {
         let reason = reason.into();
-        self.only(|_| Ok(Event::CancelRequested { reason })).await
+        self.only(|_| {
+            let event = Event::CancelRequested { reason };
+            Ok(Only { event, told: None })
+        })
+        .await
     }
 
     /// Lets one thing happen to the run, and pauses it again where it has not ended.
     async fn only(
         self,
-        event: impl FnOnce(&[(EffectId, Question)]) -> Result<Event, AnswerError>,
+        only: impl FnOnce(&Driver) -> Result<Only, AnswerError>,
     ) -> Result<RunResult, OfflineError> {
         let manifest = self.folder.manifest();
         let mut builder = Engine::builder();
@@ -183,8 +218,8 @@ impl PausedRun {
             .resume_loaded(self.folder.path(), pipeline, ())
             .transforms(self.transforms);
         let mut driver = resume.take_up().await?;
-        let event = match event(&driver.machine.questions()) {
-            Ok(event) => event,
+        let only = match only(&driver) {
+            Ok(only) => only,
             Err(refused) => {
                 if let Some(store) = &driver.run.store {
                     store.close()?;
@@ -193,13 +228,59 @@ impl PausedRun {
             }
         };
         if let Some(taken_up) = &mut driver.taken_up {
-            taken_up.only = Some(Box::new(event));
+            taken_up.only = Some(Box::new(only));
         }
         if has_files {
             driver.open_files().await?;
         }
         Ok(driver.drive(Handlers::none()).await?)
     }
+}
+
+/// A question of a stage that is no gate.
+struct AskedByStage {
+    id: EffectId,
+    branch: Option<String>,
+    question: Question,
+    since: Timestamp,
+}
+
+/// Finds the questions that stages in flight have asked, and that nobody has answered, by the events of the run.
+fn asked_by_stages(driver: &Driver, folder: &Path) -> Vec<AskedByStage> {
+    let events = RunFolder::open(folder).and_then(|folder| folder.events(1));
+    let events: Vec<RunEvent> = events
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|event| serde_json::from_value(event).ok())
+        .collect();
+    let pipeline = &driver.run.pipeline;
+    let stages = driver.machine.pending().into_iter();
+    let asked = stages.filter_map(|id| {
+        let name = pipeline.stage(id.node).id();
+        let path = (!id.branch.is_empty()).then(|| id.branch.name(pipeline));
+        let (question, since) = events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::InterviewStarted {
+                node,
+                branch,
+                question,
+            } if **node == *name && *branch == path => Some(Some((Question::clone(question), event.time))),
+            EventKind::InterviewCompleted { node, branch, .. }
+            | EventKind::StageStarted {
+                node,
+                branch,
+                repeat: false,
+                ..
+            } if **node == *name && *branch == path => Some(None),
+            _ => None,
+        })??;
+        Some(AskedByStage {
+            id,
+            branch: path,
+            question,
+            since,
+        })
+    });
+    asked.collect()
 }
 
 impl fmt::Debug for PausedRun {

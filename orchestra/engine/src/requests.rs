@@ -8,7 +8,7 @@ use orchestra_core::EffectId;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::surroundings::Surroundings;
+use crate::surroundings::{PastStage, Surroundings};
 
 pub(crate) enum Request {
     /// To keep something that a repeat of the attempt wants to know.
@@ -22,6 +22,12 @@ pub(crate) enum Request {
     Look {
         id: EffectId,
         done: oneshot::Sender<Surroundings>,
+    },
+    /// To say how nodes ended last, as the stage sees them; all nodes where none are named.
+    Latest {
+        id: EffectId,
+        nodes: Option<Vec<String>>,
+        done: oneshot::Sender<Vec<PastStage>>,
     },
 }
 

@@ -123,8 +123,19 @@ pub(crate) struct LongStages {
     pub(crate) asked: Asked,
     /// How often the stages of each node called each tool, and how often that failed.
     pub(crate) tools: Mutex<BTreeMap<(u32, String), (u64, u64)>>,
+    /// The latest texts of stages of a run that keeps no files.
+    texts: Mutex<Texts>,
     /// What they share, by its type.
     pub(crate) data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+/// Texts of stages by node, branch and file, each with its visit.
+type Texts = HashMap<(String, String, StageFile), (u32, String)>;
+
+impl LongStages {
+    pub(crate) fn texts(&self) -> MutexGuard<'_, Texts> {
+        lock(&self.texts)
+    }
 }
 
 /// So many outcomes are kept for later at most; the same number is looked at when a run is taken up.
@@ -367,8 +378,7 @@ impl Run {
 
     /// Which files a stage has.
     pub(crate) fn place(&self, id: &EffectId) -> Place<'_> {
-        let shared = self.shared.get(id.node.at()).copied().unwrap_or_default();
-        let branch = if shared && !id.branch.is_empty() {
+        let branch = if self.is_shared(id.node) && !id.branch.is_empty() {
             let steps = id.branch.steps().iter();
             let names: Vec<String> = steps.map(|step| branch_id(&self.pipeline, step.edge)).collect();
             names.join(".")
@@ -379,6 +389,23 @@ impl Run {
             node: self.pipeline.stage(id.node).id(),
             branch,
         }
+    }
+
+    /// Which files a stage has in a branch of that name.
+    pub(crate) fn place_in(&self, node: NodeIndex, branch: String) -> Place<'_> {
+        Place {
+            node: self.pipeline.stage(node).id(),
+            branch: if self.is_shared(node) {
+                branch
+            } else {
+                String::new()
+            },
+        }
+    }
+
+    /// Whether several branches may run a node at once.
+    fn is_shared(&self, node: NodeIndex) -> bool {
+        self.shared.get(node.at()).copied().unwrap_or_default()
     }
 
     /// The run begins anew (rule R9).

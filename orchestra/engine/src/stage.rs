@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Question, Reply, Usage};
@@ -26,7 +26,8 @@ use crate::requests::Request;
 use crate::run::{Place, Run};
 use crate::steering::{Active, ActiveStage};
 use crate::store::{StageFile, StoreError};
-use crate::surroundings::{Fidelity, Surroundings};
+use crate::stored_text::StoredText;
+use crate::surroundings::{Fidelity, PastStage, Surroundings};
 use crate::workspace::{Workplace, WorkspaceStage};
 
 /// What a handler sees of its stage; cheap to clone (Attractor 4.1).
@@ -48,6 +49,8 @@ pub struct StageContext {
     is_repeat: bool,
     /// What the attempt noted before it was cut short.
     notes: Option<Arc<[Value]>>,
+    /// The answer to its next question, which came before this attempt was made again.
+    answer: Option<Arc<Mutex<Option<Answer>>>>,
     /// Where it works; nothing where the run has no workspace.
     placed: Option<Arc<Placed>>,
 }
@@ -80,7 +83,27 @@ impl StageContext {
             active,
             is_repeat,
             notes,
+            answer: None,
             placed: None,
+        }
+    }
+
+    /// Gives the stage the answer to its next question.
+    pub(crate) fn answered(mut self, answer: Option<Answer>) -> StageContext {
+        self.answer = answer.map(|answer| Arc::new(Mutex::new(Some(answer))));
+        self
+    }
+
+    /// Takes the answer that came before the question was put again, if it is one that the question takes.
+    fn given_answer(&self, question: &Question) -> Option<Answer> {
+        let given = self.answer.as_ref()?;
+        let answer = given.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        match question.accept(&answer) {
+            Ok(_) => Some(answer),
+            Err(refused) => {
+                self.log(format!("an earlier answer is not taken: {refused}"));
+                None
+            }
         }
     }
 
@@ -148,11 +171,15 @@ impl StageContext {
 
     /// Asks a person something, besides the gates of the pipeline (Attractor 6.1): the engine's interviewer, and whoever
     /// [looks at the run](crate::RunHandle::questions) from outside. The first answer counts. One that the question does not
-    /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep.
+    /// take is asked for again. The question's own time-out, if it has one, is for the handler to keep. An answer that was
+    /// given while nobody executed the run ([`PausedRun::answer`](crate::PausedRun::answer)) is returned at once.
     ///
     /// # Errors
     /// The engine has no interviewer or nobody can be asked, which suspends the run; or the question could not be put.
     pub async fn ask(&self, mut question: Question) -> Result<Answer, AskError> {
+        if let Some(answer) = self.given_answer(&question) {
+            return Ok(answer);
+        }
         let Some(interviewer) = &self.run.settings.interviewer else {
             return Err(AskError::waits("the engine has no interviewer"));
         };
@@ -277,6 +304,44 @@ impl StageContext {
         around
     }
 
+    /// Returns how nodes ended last, as this stage sees them: in its branch, else on the line around it (rule F1). Nodes that
+    /// have not ended are left out. Without names all nodes are meant.
+    ///
+    /// ```
+    /// use orchestra_engine::{CodergenBackend, CodergenReply, CodergenRequest, BackendError, Engine, StageFile};
+    /// # use orchestra_graph::{Source, load};
+    /// struct Echo;
+    /// impl CodergenBackend for Echo {
+    ///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
+    ///         let stage = request.stage;
+    ///         let plan = stage.latest_stages(Some(vec!["plan".to_owned()])).await;
+    ///         let record = plan.first().and_then(|plan| plan.record.clone());
+    ///         let text = record.and_then(|record| stage.stage_text(&record, StageFile::Response, 1 << 20));
+    ///         Ok(text.map_or("three steps".to_owned(), |text| format!("did: {text}")).into())
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let text = "digraph { start -> plan -> write -> exit; plan [prompt=a]; write [prompt=b] }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let engine = Engine::builder().backend(Echo).build()?;
+    /// let result = engine.start_loaded(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.context.text("last_response"), "did: three steps");
+    /// # Ok(()) }
+    /// ```
+    pub async fn latest_stages(&self, nodes: Option<Vec<String>>) -> Vec<PastStage> {
+        let (done, told) = oneshot::channel();
+        let id = self.id.clone();
+        self.run.request(Request::Latest { id, nodes, done });
+        told.await.unwrap_or_default()
+    }
+
+    /// Reads what an earlier stage left, named by its [record](PastStage::record): the whole text where it has at most
+    /// `most` bytes, else both ends. `None` where the stage left nothing of that kind.
+    pub fn stage_text(&self, record: &str, file: StageFile, most: usize) -> Option<StoredText> {
+        self.run.stage_text(record, file, most)
+    }
+
     /// Replaces what `prompt.md` of the stage says by what the model was really told.
     ///
     /// # Errors
@@ -290,7 +355,30 @@ impl StageContext {
     /// # Errors
     /// The run folder cannot be written; the run ends as soon as the stage does.
     pub fn keep_response(&self, text: &str) -> Result<(), StoreError> {
+        self.run.remember(&self.id, StageFile::Response, text);
         self.keep(StageFile::Response, text)
+    }
+
+    /// Keeps the conversation of the stage with its model, for stages that go on with it (rule F5). Its form is the
+    /// backend's own.
+    ///
+    /// # Errors
+    /// The run folder cannot be written; the run ends as soon as the stage does.
+    pub fn keep_conversation(&self, text: &str) -> Result<(), StoreError> {
+        self.run.remember(&self.id, StageFile::Conversation, text);
+        self.keep(StageFile::Conversation, text)
+    }
+
+    /// Names this visit of the node, such as `fan#1:left/build#2`, for [`stage_text`](StageContext::stage_text).
+    pub fn record(&self) -> String {
+        let name = self.attempt_key();
+        let name = match self.id.restart {
+            0 => name.as_str(),
+            _ => name.split_once('/').map_or(name.as_str(), |(_, name)| name),
+        };
+        name.rsplit_once('/')
+            .map_or(name, |(record, _)| record)
+            .to_owned()
     }
 
     fn keep(&self, file: StageFile, text: &str) -> Result<(), StoreError> {
@@ -466,7 +554,7 @@ impl StageContext {
 }
 
 /// An answer in words.
-fn said(answer: &Answer) -> String {
+pub(crate) fn said(answer: &Answer) -> String {
     match &answer.reply {
         Reply::Chosen(said) => said.join(", "),
         Reply::TimedOut => "timed out".to_owned(),

@@ -1,11 +1,14 @@
 //! Where in its run a stage is: what came before, and how much of that its model may see (Attractor 5.4).
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use orchestra_core::{EffectId, Machine, Status};
+use orchestra_core::{EffectId, Line, Machine, NodeOutcome, Status};
 use orchestra_graph::table::Constant;
-use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, Stage, kind};
+
+use crate::builtin::fan_in::asks_a_model;
 
 /// How many of the stages that ran before are told; how many there were is told too.
 const MOST_STAGES: usize = 200;
@@ -112,10 +115,15 @@ pub struct UnknownFidelity(String);
 pub struct PastStage {
     /// The node.
     pub node: String,
+    /// Names the visit, such as `fan#1:left/build#2`, for [`stage_text`](crate::StageContext::stage_text); `None` where
+    /// only the latest visit of the node is known, which is another.
+    pub record: Option<String>,
     /// How it ended; `None` where only its latest visit is known, which is another.
     pub status: Option<Status>,
     /// A summary, or the reason of a failure.
     pub notes: Option<String>,
+    /// Why it failed; `None` where it did not.
+    pub failure_reason: Option<String>,
 }
 
 /// How often the stages of a node called a tool.
@@ -184,9 +192,15 @@ pub struct Surroundings {
     pub fidelity: Fidelity,
     /// Whether the run was resumed and [`fidelity`](Surroundings::fidelity) is less than what the pipeline says.
     pub degraded: bool,
-    /// Which conversation goes on under `full`: by the node, the edge, the graph, the subgraph around the node, else
-    /// the stage before.
+    /// Which conversation goes on under `full`: by the node, the edge, the graph, the subgraph around the node, else that
+    /// of the model stage before on this line (rule F5). Under another fidelity it is empty where none is named.
     pub thread: String,
+    /// The latest model stage of the thread on this line; `None` where the thread begins here.
+    pub thread_stage: Option<PastStage>,
+    /// How many stages ended since then.
+    pub since_thread: usize,
+    /// The failure that led here: that of the stage before, else that of a goal gate which sent the run back.
+    pub handled: Option<PastStage>,
     /// The stages that ended, in order; those of a parallel block that is open are those of this branch. Of very many
     /// the last ones.
     pub stages: Vec<PastStage>,
@@ -205,6 +219,9 @@ impl Surroundings {
             fidelity: Fidelity::default(),
             degraded: false,
             thread: String::new(),
+            thread_stage: None,
+            since_thread: 0,
+            handled: None,
             stages: Vec::new(),
             stages_in_all: 0,
             tools: Vec::new(),
@@ -217,20 +234,10 @@ impl Surroundings {
         let stage = pipeline.stage(id.node);
         let lines = machine.lines_to(id);
         let came_by = lines.last().and_then(|line| line.came_by());
-        let previous = lines.last().and_then(|line| line.last.node);
         let path: Vec<NodeIndex> = lines.iter().flat_map(|line| line.path.iter().copied()).collect();
+        let past = |at: usize| past_stage(pipeline, &lines, &path, at);
         let skipped = path.len().saturating_sub(MOST_STAGES);
-        let told = path.iter().skip(skipped).enumerate().map(|(at, node)| {
-            // An outcome is that of the latest visit.
-            let is_latest = !path[skipped + at + 1..].contains(node);
-            let known = lines.iter().rev().find_map(|line| line.outcomes.get(*node));
-            let known = known.filter(|_| is_latest);
-            PastStage {
-                node: pipeline.stage(*node).id().to_owned(),
-                status: known.map(|known| known.status.clone()),
-                notes: known.and_then(|known| known.notes.clone()),
-            }
-        });
+        let told = (skipped..path.len()).map(past);
         let stages: Vec<PastStage> = told.collect();
         let failures: Vec<String> = lines
             .iter()
@@ -238,10 +245,20 @@ impl Surroundings {
             .map(|error| format!("{}: {}", pipeline.stage(error.node).id(), error.reason))
             .collect();
         let cut = failures.len().saturating_sub(MOST_FAILURES);
+        let fidelity = fidelity(pipeline, stage, came_by);
+        // A whole conversation is looked for only where it is to go on.
+        let walk = (fidelity == Fidelity::Full).then(|| Thread::find(pipeline, stage, came_by, &path));
+        let (thread, from) = match walk {
+            Some(Thread { name, from }) => (name, from),
+            None => (named_thread(pipeline, stage, came_by).unwrap_or_default(), None),
+        };
         Surroundings {
-            fidelity: fidelity(pipeline, stage, came_by),
+            fidelity,
             degraded: false,
-            thread: thread(pipeline, stage, came_by, previous),
+            thread,
+            thread_stage: from.map(past),
+            since_thread: path.len() - from.map_or(0, |from| from + 1),
+            handled: own_failure(pipeline, &lines, id).or_else(|| handled(pipeline, &lines, came_by)),
             stages,
             stages_in_all: path.len(),
             tools: Vec::new(),
@@ -272,17 +289,194 @@ fn fidelity(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>) -
         .unwrap_or_default()
 }
 
-fn thread(
-    pipeline: &Pipeline,
-    stage: Stage<'_>,
-    came_by: Option<EdgeIndex>,
-    previous: Option<NodeIndex>,
-) -> String {
+/// The thread that is named for a stage.
+fn named_thread(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>) -> Option<String> {
     text(stage.attribute("thread_id"))
         .or_else(|| of_edge(pipeline, came_by, "thread_id"))
         .or_else(|| text(pipeline.attribute("default_thread_id")))
         .or_else(|| text(stage.attribute("subgraph")))
-        .or_else(|| previous.map(|node| pipeline.stage(node).id()))
-        .unwrap_or_else(|| stage.id())
-        .to_owned()
+        .map(str::to_owned)
+}
+
+/// The stage at a place of the path. An outcome is that of the latest visit.
+fn past_stage(pipeline: &Pipeline, lines: &[&Line], path: &[NodeIndex], at: usize) -> PastStage {
+    let node = path.get(at).copied().unwrap_or(pipeline.start);
+    let is_latest = !path.get(at + 1..).is_some_and(|later| later.contains(&node));
+    let known = lines.iter().rev().find_map(|line| line.outcomes.get(node));
+    match known.filter(|_| is_latest) {
+        Some(known) => PastStage::ended(pipeline, lines, node, known),
+        None => PastStage {
+            node: pipeline.stage(node).id().to_owned(),
+            record: None,
+            status: None,
+            notes: None,
+            failure_reason: None,
+        },
+    }
+}
+
+impl PastStage {
+    /// The latest visit of a node.
+    pub(crate) fn ended(
+        pipeline: &Pipeline,
+        lines: &[&Line],
+        node: NodeIndex,
+        outcome: &NodeOutcome,
+    ) -> PastStage {
+        let errors = lines.iter().rev().flat_map(|line| line.errors.iter().rev());
+        let mut errors = errors.filter(|error| error.node == node && error.visit == outcome.visit);
+        let failed = outcome.status == Status::Fail;
+        PastStage {
+            node: pipeline.stage(node).id().to_owned(),
+            record: Some(outcome.record(pipeline, node)),
+            status: Some(outcome.status.clone()),
+            notes: outcome.notes.clone(),
+            failure_reason: errors.next().filter(|_| failed).map(|error| error.reason.clone()),
+        }
+    }
+}
+
+/// The failure of the attempt before.
+fn own_failure(pipeline: &Pipeline, lines: &[&Line], id: &EffectId) -> Option<PastStage> {
+    let mut errors = lines.last()?.errors.iter().rev();
+    let error = errors.find(|error| error.node == id.node && error.visit == id.visit)?;
+    let outcome = NodeOutcome {
+        status: Status::Fail,
+        notes: None,
+        visit: id.visit,
+        branch: id.branch.clone(),
+    };
+    Some(PastStage {
+        node: pipeline.stage(id.node).id().to_owned(),
+        record: Some(outcome.record(pipeline, id.node)),
+        status: Some(Status::Fail),
+        notes: None,
+        failure_reason: Some(error.reason.clone()),
+    })
+}
+
+/// The failure that led to a stage.
+fn handled(pipeline: &Pipeline, lines: &[&Line], came_by: Option<EdgeIndex>) -> Option<PastStage> {
+    let line = lines.last()?;
+    let ended = |node: NodeIndex| {
+        let outcome = lines.iter().rev().find_map(|line| line.outcomes.get(node))?;
+        let failed = outcome.status == Status::Fail;
+        failed.then(|| PastStage::ended(pipeline, lines, node, outcome))
+    };
+    if let Some(failed) = line.last.node.and_then(ended) {
+        return Some(failed);
+    }
+    // Without an edge it was a jump, and behind a success only goal gates jump.
+    let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
+    let mut gates = gates.filter(|_| came_by.is_none() && !line.path.is_empty());
+    gates.find_map(|(_, at)| ended(NodeIndex(at)))
+}
+
+/// A conversation that goes on from stage to stage.
+struct Thread {
+    name: String,
+    /// The place in the path of its latest stage.
+    from: Option<usize>,
+}
+
+impl Thread {
+    /// Finds the thread of a stage by going back the path: where none is named, it is that of the model stage before.
+    fn find(pipeline: &Pipeline, stage: Stage<'_>, came_by: Option<EdgeIndex>, path: &[NodeIndex]) -> Thread {
+        let mut wanted = named_thread(pipeline, stage, came_by);
+        // The thread of these is not named, so it is that which is found next.
+        let mut unnamed: Option<usize> = None;
+        let mut first = None;
+        let mut at = path.len();
+        while let Some(before) = at.checked_sub(1) {
+            at = before;
+            let Some(node) = path.get(at).copied() else {
+                break;
+            };
+            if pipeline.stage(node).row().fan_out.is_some() {
+                // What branches said stays in them.
+                let inside = branches_of(pipeline, node);
+                while at
+                    .checked_sub(1)
+                    .and_then(|at| path.get(at))
+                    .is_some_and(|node| inside.contains(node))
+                {
+                    at -= 1;
+                }
+                continue;
+            }
+            let earlier = pipeline.stage(node);
+            if !asks_a_model_stage(earlier) {
+                continue;
+            }
+            let edge = at
+                .checked_sub(1)
+                .and_then(|from| edge_between(pipeline, *path.get(from)?, node));
+            let name = named_thread(pipeline, earlier, edge);
+            first = Some(at);
+            match (&wanted, name) {
+                (Some(name), Some(own)) if *name == own => {
+                    return Thread {
+                        name: own,
+                        from: Some(unnamed.unwrap_or(at)),
+                    };
+                }
+                (Some(_), Some(_)) => unnamed = None,
+                (None, Some(own)) => {
+                    return Thread {
+                        name: own,
+                        from: Some(unnamed.unwrap_or(at)),
+                    };
+                }
+                (_, None) => {
+                    unnamed.get_or_insert(at);
+                }
+            }
+        }
+        let root = first.filter(|_| unnamed.is_some()).and_then(|at| path.get(at));
+        let root = root
+            .map_or(stage.id(), |node| pipeline.stage(*node).id())
+            .to_owned();
+        match wanted.take() {
+            Some(name) if name == root => Thread { name, from: unnamed },
+            Some(name) => Thread { name, from: None },
+            None => Thread {
+                name: root,
+                from: unnamed,
+            },
+        }
+    }
+}
+
+fn asks_a_model_stage(stage: Stage<'_>) -> bool {
+    match stage.kind() {
+        kind::CODERGEN => true,
+        kind::FAN_IN => asks_a_model(stage),
+        _ => false,
+    }
+}
+
+/// The edge between two nodes that follow each other in a path, if one names a thread.
+fn edge_between(pipeline: &Pipeline, from: NodeIndex, to: NodeIndex) -> Option<EdgeIndex> {
+    let mut edges = pipeline.stage(from).edges().filter(|(_, row)| row.to == to);
+    edges.find_map(|(edge, _)| of_edge(pipeline, Some(edge), "thread_id").map(|_| edge))
+}
+
+/// The nodes in the branches of a fan-out.
+fn branches_of(pipeline: &Pipeline, fan_out: NodeIndex) -> HashSet<NodeIndex> {
+    let mut inside = HashSet::new();
+    let Some(join) = pipeline.stage(fan_out).row().fan_out.map(|fan_out| fan_out.join) else {
+        return inside;
+    };
+    let mut ahead = vec![fan_out];
+    while let Some(node) = ahead.pop() {
+        let stage = pipeline.stage(node);
+        let jumps = [stage.row().retry_target, stage.row().fallback_retry_target];
+        let jumps = jumps.into_iter().flatten().filter(|_| node != fan_out);
+        for next in stage.edges().map(|(_, row)| row.to).chain(jumps) {
+            if next != join && next != fan_out && inside.insert(next) {
+                ahead.push(next);
+            }
+        }
+    }
+    inside
 }

@@ -41,7 +41,14 @@ pub(crate) struct TakenUp {
     /// Where the run is retried, which failed.
     pub(crate) retry: Option<RetryPoint>,
     /// All that is to happen to the run before it pauses again; no stage is run.
-    pub(crate) only: Option<Box<Event>>,
+    pub(crate) only: Option<Box<Only>>,
+}
+
+/// What happens to a run that nobody executes.
+pub(crate) struct Only {
+    pub(crate) event: Event,
+    /// What is told of it, where the machine does not tell it.
+    pub(crate) told: Option<EventKind>,
 }
 
 pub(crate) struct Retelling {
@@ -215,8 +222,11 @@ impl Driver {
         self.effects.append(&mut again);
         self.tell_all()?;
         self.heed_budget();
-        if let Some(event) = self.taken_up.as_mut().and_then(|taken_up| taken_up.only.take()) {
-            self.happened(*event);
+        if let Some(only) = self.taken_up.as_mut().and_then(|taken_up| taken_up.only.take()) {
+            self.happened(only.event);
+            if let Some(told) = only.told {
+                self.emit(told);
+            }
             self.pause(Event::PauseRequested {
                 reason: "nobody executes it".to_owned(),
             });

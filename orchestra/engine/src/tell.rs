@@ -279,6 +279,7 @@ impl Driver {
                 answer,
                 by,
             } => {
+                self.run.remember(&id, StageFile::Response, &answer);
                 self.keep_interview(&id, StageFile::Response, &answer)?;
                 EventKind::InterviewCompleted {
                     node: run.name(id.node),

@@ -326,6 +326,8 @@ attributes! {
     Shape "shape" [node] Text, "box", [], "The shape of the node, which chooses its handler.";
     Type "type" [node] Text, "", [], "The handler kind, where the shape should not choose it.";
     Prompt "prompt" [node] Text, "", [], "The instruction for the stage; `$goal` is expanded.";
+    PromptFile "prompt_file" [node] Text, "", [], "A file with the prompt, relative to the file that names it; `prompt=\"@FILE\"` means the same.";
+    PromptTemplates "prompt_templates" [graph] Boolean, "false", [], "Whether the prompts are templates, as tasks are; by default as the configuration says.";
     MaxRetries "max_retries" [node] Integer(0), "", [], "Additional attempts after the first.";
     RetryPolicy "retry_policy" [graph node] Word(&["none", "standard", "aggressive", "linear", "patient"]), "", ["backoff_policy"], "The preset of attempts and delays.";
     RetryInitialDelay "retry_initial_delay" [graph node] Time, "", [], "Delay before the first retry.";

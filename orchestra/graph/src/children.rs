@@ -352,7 +352,7 @@ impl<'o> Family<'o> {
 }
 
 /// The path of a file that a parent names.
-fn joined(parent: &str, file: &str) -> String {
+pub(crate) fn joined(parent: &str, file: &str) -> String {
     let file = file.trim_start_matches('/');
     match parent.rsplit_once('/') {
         Some((folder, _)) => plain_path(&format!("{folder}/{file}")),

@@ -204,6 +204,12 @@ static PAGES: &[Page] = &[
         "an edge names a port of a node",
         "Attractor 2.2, rule L1"
     ),
+    page!(
+        "prompt_file",
+        Error,
+        "the file of a prompt cannot be read",
+        "rule F3"
+    ),
     page!("prompt_on_llm_nodes", &check::prompt_on_llm_nodes::CHECK),
     page!("reachability", &check::reachability::CHECK),
     page!("reserved_node_id", &check::reserved_node_id::CHECK),

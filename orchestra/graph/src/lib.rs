@@ -64,6 +64,7 @@ pub use value::{Value, format_duration, parse_duration};
 
 mod format;
 pub mod print;
+mod prompt_files;
 pub mod render;
 
 pub use format::format;

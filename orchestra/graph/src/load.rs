@@ -9,6 +9,7 @@ use crate::children::{ChildReader, Family, LoadedChild};
 use crate::diagnostic::{Diagnostic, Report, Severity};
 use crate::lower::lower;
 use crate::model::{Edge, Graph};
+use crate::prompt_files;
 use crate::syntax::{Limits, Parsed, parse, parse_bytes};
 use crate::text::Source;
 use crate::transform::{Transform, apply_stylesheet, expand_goal};
@@ -61,6 +62,8 @@ pub struct Loaded {
     /// The pipelines that its stages run, each once, in the order in which they are named; see
     /// [`descendants`](Loaded::descendants) for all that these run in turn.
     pub children: Vec<LoadedChild>,
+    /// The files with prompts that its nodes name, each once: those that were read, and those that were looked for.
+    pub prompt_files: Vec<String>,
 }
 
 /// Parses, lowers, transforms and checks a text (Attractor 7.3), and the pipelines that it runs (Attractor 9.4). It
@@ -112,6 +115,16 @@ pub(crate) fn load_parsed(parsed: Parsed, family: &mut Family<'_>) -> (Loaded, u
     let unreadable = file.statements.is_empty() && faults.iter().any(Diagnostic::is_error);
     let (mut graph, mut lowering) = lower(&source, &file);
     faults.append(&mut lowering);
+    let prompt_files = match options.children {
+        Some(reader) => prompt_files::read(
+            &mut graph,
+            source.name(),
+            reader,
+            options.limits.bytes,
+            &mut faults,
+        ),
+        None => Vec::new(),
+    };
     expand_goal(&mut graph);
     apply_stylesheet(&mut graph);
     for transform in &options.transforms {
@@ -139,6 +152,7 @@ pub(crate) fn load_parsed(parsed: Parsed, family: &mut Family<'_>) -> (Loaded, u
         file,
         graph,
         children,
+        prompt_files,
     };
     (loaded, height)
 }

@@ -51,7 +51,7 @@ fn a_compiled_table_equals_the_loaded_one_but_for_the_tests_of_its_conditions() 
         );
         let conditions = |pipeline: &orchestra::graph::Pipeline| {
             let rows = pipeline.conditions.iter();
-            rows.map(|row| (row.text.to_string(), row.keys.to_vec()))
+            rows.map(|row| (row.text.to_string(), row.keys.to_vec(), row.needs_failure))
                 .collect::<Vec<_>>()
         };
         assert_eq!(conditions(compiled), conditions(&loaded), "seed {seed}");

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestra_graph::condition::{Facts, parse_condition};
+use orchestra_graph::condition::{Facts, StageRecords, parse_condition};
 use orchestra_graph::table::Test;
 use orchestra_graph::{LoadOptions, Source, load};
 use serde_json::{Value, json};
@@ -53,9 +53,29 @@ const KEYS: &[&str] = &[
     "context.deep.key",
     "graph.goal",
     "human.gate.selected",
+    "human.gate.label",
+    "visits.many",
+    "visits.n0",
+    "stages.many.outcome",
 ];
 const WORDS: &[&str] = &[
-    "success", "fail", "3", "2.5", "-1", "dry", "true", "false", "a b", "x", "a", "0", "Größe", "v12",
+    "success",
+    "fail",
+    "3",
+    "2.5",
+    "-1",
+    "dry",
+    "true",
+    "false",
+    "a b",
+    "x",
+    "a",
+    "0",
+    "Größe",
+    "v12",
+    "[A] Success",
+    "a) DRY",
+    "x - true",
 ];
 const PATTERNS: &[&str] = &["^v[0-9]+$", "a|b", "^$", "[0-9]", "(?i)SUCCESS", "e."];
 
@@ -107,6 +127,29 @@ fn text() -> String {
     text
 }
 
+/// What a run may know of its stages.
+struct Records {
+    visits: u32,
+    outcome: Option<String>,
+}
+
+impl StageRecords for Records {
+    fn visits(&self, node: &str) -> u32 {
+        if node == "many" { self.visits } else { 0 }
+    }
+
+    fn outcome(&self, _: &str) -> Option<&str> {
+        self.outcome.as_deref()
+    }
+}
+
+fn records(numbers: &mut Numbers) -> Records {
+    Records {
+        visits: numbers.below(5) as u32,
+        outcome: (numbers.below(4) > 0).then(|| (*numbers.one(WORDS)).to_owned()),
+    }
+}
+
 fn facts(numbers: &mut Numbers) -> (Vec<String>, BTreeMap<String, Value>, BTreeMap<String, Value>) {
     let own = (0..5).map(|_| (*numbers.one(WORDS)).to_owned()).collect();
     let values = [
@@ -144,6 +187,7 @@ fn facts(numbers: &mut Numbers) -> (Vec<String>, BTreeMap<String, Value>, BTreeM
         "deep.key",
         "graph.goal",
         "human.gate.selected",
+        "human.gate.label",
     ]);
     (own, context, map(&["ready", "count", "name"]))
 }
@@ -180,6 +224,7 @@ fn closures_and_trees_agree() {
         assert_eq!((compiled.start, compiled.exit), (loaded.start, loaded.exit));
         for _ in 0..500 {
             let (own, context, output) = facts(&mut numbers);
+            let stages = records(&mut numbers);
             let facts = Facts {
                 outcome: &own[0],
                 preferred_label: &own[1],
@@ -188,6 +233,7 @@ fn closures_and_trees_agree() {
                 current_node: &own[4],
                 context: &context,
                 output: &output,
+                stages: &stages,
                 ..Facts::default()
             };
             for (closure, tree) in compiled.conditions.iter().zip(loaded.conditions.iter()) {

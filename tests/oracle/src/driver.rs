@@ -228,6 +228,7 @@ impl Recording {
             let recorded = Recorded {
                 word: outcome.status.word().to_owned(),
                 notes: outcome.notes.clone().unwrap_or_default(),
+                record: outcome.record(pipeline, node),
             };
             (id(node), recorded)
         });

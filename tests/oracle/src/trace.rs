@@ -42,6 +42,8 @@ pub struct Recorded {
     pub word: String,
     /// A summary, else the reason of a failure; empty for none.
     pub notes: String,
+    /// The visit, such as `fan#1:left/build#2`.
+    pub record: String,
 }
 
 /// Something that happened. Attempts and branches bear the names that the engine gives them, such as `build#1/2` and

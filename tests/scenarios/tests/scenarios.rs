@@ -14,13 +14,19 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    bounded_loop = "../bounded_loop/scenario.rs",
     budget_pause = "../budget_pause/scenario.rs",
     conflict = "../conflict/scenario.rs",
     crash_in_conversation = "../crash_in_conversation/scenario.rs",
     forged_approval = "../forged_approval/scenario.rs",
+    guarded_gate = "../guarded_gate/scenario.rs",
     large_input = "../large_input/scenario.rs",
+    mended_run = "../mended_run/scenario.rs",
+    models_simulated = "../models_simulated/scenario.rs",
+    partial_success = "../partial_success/scenario.rs",
     rate_limit = "../rate_limit/scenario.rs",
     steered_child = "../steered_child/scenario.rs",
+    waiting_run = "../waiting_run/scenario.rs",
 }
 
 #[test]

@@ -67,8 +67,19 @@ impl Tool for Grep {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            let mut arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let limit = context.most_output();
+            let left = arguments
+                .path
+                .as_deref()
+                .and_then(|path| context.for_stage_file(path));
+            let context = match left {
+                Some((context, path)) => {
+                    arguments.path = Some(path);
+                    context
+                }
+                None => context,
+            };
             let found = work(&context, move |folder, stop| {
                 search(folder, stop, &arguments, limit)
             });

@@ -50,8 +50,15 @@ impl Tool for ReadFile {
 
     fn call<'a>(&'a self, arguments: Map<String, Value>, context: ToolContext) -> ToolFuture<'a> {
         Box::pin(async move {
-            let arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
+            let mut arguments: Arguments = arguments::read(&SCHEMA, arguments)?;
             let limit = context.most_output();
+            let context = match context.for_stage_file(&arguments.path) {
+                Some((context, path)) => {
+                    arguments.path = path;
+                    context
+                }
+                None => context,
+            };
             let text = work(&context, move |folder, stop| {
                 read(folder, stop, &arguments, limit)
             })

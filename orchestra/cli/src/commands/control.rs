@@ -29,11 +29,14 @@ pub(crate) fn answer(args: &AnswerArgs, program: &str, terminal: &Terminal) -> R
     match &told.owner {
         Some(_) => {
             told.asked(|client| client.answer(&args.gate, answer))?;
-            told.done(&format!("the gate `{}` is answered", args.gate), None);
+            told.done(&format!("the question of `{}` is answered", args.gate), None);
         }
         None => {
             let result = told.offline(async |run| run.answer(&args.gate, answer).await)?;
-            told.done(&format!("the gate `{}` is answered", args.gate), Some(&result));
+            told.done(
+                &format!("the question of `{}` is answered", args.gate),
+                Some(&result),
+            );
         }
     }
     Ok(Exit::Ok)
@@ -143,16 +146,7 @@ impl<'t> Told<'t> {
             OfflineError::Start(error) => start_error(error, &self.runs, Some(self.folder())),
             OfflineError::Run(error) => run_error(error, &self.stopped()),
             OfflineError::Answer(answer) => {
-                let fault = CliError::usage(answer.code(), format!("{error}; nobody executes the run"));
-                let resume = self
-                    .runs
-                    .command("resume", self.folder(), &["--answer", "GATE=CHOICE"]);
-                match answer.code() {
-                    "no_question" => fault.help(format!(
-                        "what a stage asks that is no gate is answered when the run goes on: `{resume}`"
-                    )),
-                    _ => fault,
-                }
+                CliError::usage(answer.code(), format!("{error}; nobody executes the run"))
             }
             _ => CliError::usage("engine", error.to_string()),
         })

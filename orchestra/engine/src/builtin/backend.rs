@@ -62,7 +62,8 @@ pub struct CodergenReply {
     pub usage: Option<Usage>,
     /// What the model said last, where the answer is an outcome; it is kept as the response of the stage.
     pub response: Option<String>,
-    /// What a person decided in a conversation, where the answer is an outcome.
+    /// What a person decided in the conversation. A text that was approved is treated like any other, and the stage prefers
+    /// the label `Approve` if it succeeds.
     pub verdict: Option<ChatVerdict>,
 }
 
@@ -120,7 +121,7 @@ impl CodergenReply {
         self
     }
 
-    /// Adds what a person decided in the conversation to an answer that is an outcome.
+    /// Adds what a person decided in the conversation.
     #[must_use]
     pub fn with_verdict(mut self, verdict: ChatVerdict) -> CodergenReply {
         self.verdict = Some(verdict);

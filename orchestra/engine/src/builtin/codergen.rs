@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orchestra_core::Outcome;
 use orchestra_graph::Stage;
 
-use super::backend::{AnyBackend, CodergenAnswer, CodergenRequest};
+use super::backend::{AnyBackend, ChatVerdict, CodergenAnswer, CodergenRequest};
 use super::{output, status};
 use crate::handler::{Handler, HandlerFuture, chain};
 use crate::stage::StageContext;
@@ -35,21 +35,26 @@ impl Codergen {
     async fn answer(&self, stage: &StageContext) -> Result<Finished, NoAnswer> {
         let node = stage.node();
         let keys = output::keys(node);
-        let text = match ask(&*self.backend, stage, output::prompt(node)).await? {
+        let (text, verdict) = match ask(&*self.backend, stage, output::prompt(node)).await? {
             Answered::Outcome(finished) => {
                 return Ok(finished.replace(|outcome| say_missing(stage, &keys, outcome)));
             }
-            Answered::Text(text) => text,
+            Answered::Text(text, verdict) => (text, verdict),
         };
         let finished = responded(node.id(), &text);
         let written = match written(stage) {
             Ok(written) => written,
             Err(problem) => return Ok(Outcome::fail(problem).into()),
         };
-        Ok(finished.replace(|outcome| match keys.is_empty() {
+        let finished = finished.replace(|outcome| match keys.is_empty() {
             true => merged(outcome, written),
             false => with_output(stage, &keys, &text, outcome, written),
-        }))
+        });
+        // A stage that fails all the same is not what the person approved.
+        Ok(match verdict.filter(|_| finished.outcome.status.is_success()) {
+            Some(verdict) => verdict.record(finished.replace(|outcome| outcome.prefer("Approve"))),
+            None => finished,
+        })
     }
 }
 
@@ -104,8 +109,8 @@ fn say_missing(stage: &StageContext, keys: &[&str], mut outcome: Outcome) -> Out
 
 /// What a backend answered.
 pub(crate) enum Answered {
-    /// A text.
-    Text(String),
+    /// A text, and what a person decided in the conversation that gave it.
+    Text(String, Option<ChatVerdict>),
     /// An outcome, or a failure that stands for it.
     Outcome(Finished),
 }
@@ -152,14 +157,14 @@ pub(crate) async fn ask(
     stage.record_usage(reply.usage.unwrap_or_default());
     let outcome = match reply.answer {
         CodergenAnswer::Text(text) => {
-            keep(stage, StageFile::Response, &text)?;
-            return Ok(Answered::Text(text));
+            stage.keep_response(&text)?;
+            return Ok(Answered::Text(text, reply.verdict));
         }
         CodergenAnswer::Outcome(outcome) => outcome,
     };
     let mut finished = Finished::from(outcome);
     if let Some(text) = &reply.response {
-        keep(stage, StageFile::Response, text)?;
+        stage.keep_response(text)?;
         finished = finished.record(LAST_RESPONSE_KEY, last_response(text));
     }
     if let Some(verdict) = reply.verdict {

@@ -14,10 +14,12 @@ use super::{output, status};
 use crate::handler::{Handler, HandlerFuture};
 use crate::stage::StageContext;
 use crate::stage_end::Finished;
+use crate::store::StageFile;
+use crate::stored_text::StoredText;
 
-/// How many characters the list of candidates in a prompt may take in all.
-const LISTED: usize = 48_000;
-/// How many characters the shortest description of a candidate may take.
+/// How many bytes the candidates in a prompt may take in all: some 60,000 tokens.
+const LISTED: usize = 240_000;
+/// How many bytes the shortest description of a candidate may take.
 const LEAST: usize = 400;
 /// Where the outcome of a fan-in names its choice.
 const BEST_ID: &str = "parallel.fan_in.best_id";
@@ -69,7 +71,7 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished
     {
         return Ok(Finished::by_engine(chosen_candidate(best)));
     }
-    let named = match ask(backend, stage, prompt(stage.node(), &candidates)).await? {
+    let named = match ask(backend, stage, prompt(stage, &candidates)).await? {
         Answered::Outcome(finished) if !finished.outcome.status.is_success() => return Ok(finished),
         Answered::Outcome(finished) => {
             let mut outcome = finished.outcome;
@@ -79,7 +81,7 @@ async fn rank(backend: &dyn AnyBackend, stage: &StageContext) -> Result<Finished
                 _ => Err(format!("the backend's outcome does not set `{BEST_ID}`")),
             }
         }
-        Answered::Text(text) => match written(stage) {
+        Answered::Text(text, _) => match written(stage) {
             Ok(Some(written)) if !written.status.is_success() => return Ok(written.into()),
             Ok(written) => chosen(&candidates, &text).map(|best| (best, written)),
             Err(problem) => return Ok(Outcome::fail(problem).into()),
@@ -106,8 +108,29 @@ fn chosen<'a, 'c>(candidates: &'a [Candidate<'c>], response: &str) -> Result<&'a
             _ => Err("the JSON block of the response has no text under `best`".to_owned()),
         },
         Err(_) if candidates.iter().any(|candidate| candidate.id == bare) => find(candidates, bare),
-        Err(found) => Err(format!("the response names no candidate: {found}")),
+        Err(found) => match named(candidates, response).as_slice() {
+            [one] => find(candidates, one),
+            [] => Err(format!("the response names no candidate: {found}")),
+            several => Err(format!(
+                "the response names {}, and does not say in a form that can be read which of them it chooses",
+                output::quoted(several)
+            )),
+        },
     }
+}
+
+/// The candidates whose ids stand in a response as words.
+fn named<'c>(candidates: &[Candidate<'c>], response: &str) -> Vec<&'c str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let stands = |id: &str| {
+        response.match_indices(id).any(|(at, _)| {
+            let before = response.get(..at).and_then(|text| text.chars().next_back());
+            let behind = response.get(at + id.len()..).and_then(|text| text.chars().next());
+            !before.is_some_and(is_part) && !behind.is_some_and(is_part)
+        })
+    };
+    let ids = candidates.iter().map(|candidate| candidate.id);
+    ids.filter(|id| stands(id)).collect()
 }
 
 fn find<'a, 'c>(candidates: &'a [Candidate<'c>], id: &str) -> Result<&'a Candidate<'c>, String> {
@@ -131,17 +154,57 @@ fn find<'a, 'c>(candidates: &'a [Candidate<'c>], id: &str) -> Result<&'a Candida
 }
 
 /// The node's prompt, the candidates, and how to answer.
-fn prompt(node: Stage<'_>, candidates: &[Candidate<'_>]) -> String {
-    let budget = (LISTED / candidates.len().max(1)).max(LEAST);
-    let mut text = format!("{}\n\n## Candidates\n", node.prompt());
-    for candidate in candidates {
+fn prompt(stage: &StageContext, candidates: &[Candidate<'_>]) -> String {
+    let mut text = format!("{}\n\n## Candidates\n", stage.node().prompt());
+    let budget = (LISTED / 10 / candidates.len().max(1)).max(LEAST);
+    for (candidate, response) in candidates.iter().zip(responses(stage, candidates)) {
         describe(candidate, budget, &mut text);
+        if let Some(response) = response {
+            let id = candidate.id;
+            text.push_str(&format!("\n<response of=\"{id}\">\n{response}\n</response>\n"));
+        }
     }
     text.push_str(
-        "\n## Answer\n\nCompare the candidates that succeeded, and end your answer with the id of the best one in a \
-         JSON code block of this form:\n```json\n{\"best\": \"ID\"}\n```\n",
+        "\n## Answer\n\nCompare the candidates that succeeded, and choose the best one: by calling the tool `choose` where \
+         you have it, else by ending your answer with its id in a JSON code block of this form:\n```json\n{\"best\": \
+         \"ID\"}\n```\n",
     );
     text
+}
+
+/// What the last stages of the branches gave, each whole where all of them fit, else within a share: what the short ones
+/// leave is for the long ones (rule F6).
+fn responses(stage: &StageContext, candidates: &[Candidate<'_>]) -> Vec<Option<StoredText>> {
+    let results = match stage.context().get("parallel.results") {
+        Some(Value::Array(results)) => results.as_slice(),
+        _ => &[],
+    };
+    let left = candidates.iter().map(|candidate| {
+        let result = results.iter().find(|result| result["id"] == candidate.id)?;
+        let stages = result["stages"].as_array()?.iter().rev();
+        let mut records = stages.filter_map(|stage| stage["record"].as_str());
+        records.find_map(|record| {
+            let files = [StageFile::Response, StageFile::ToolOutput];
+            let mut lengths = files
+                .into_iter()
+                .filter_map(|file| Some((record, file, stage.stage_text(record, file, 0)?.len())));
+            lengths.find(|(_, _, length)| *length > 0)
+        })
+    });
+    let mut left: Vec<(usize, Option<(&str, StageFile, u64)>)> = left.enumerate().collect();
+    left.sort_by_key(|(_, left)| left.map_or(0, |(_, _, length)| length));
+    let mut texts: Vec<(usize, Option<StoredText>)> = Vec::with_capacity(left.len());
+    let (mut room, mut count) = (LISTED, left.len());
+    for (place, left) in left {
+        let share = (room / count.max(1)).max(LEAST);
+        count -= 1;
+        let text = left.and_then(|(record, file, _)| stage.stage_text(record, file, share));
+        let length = text.as_ref().map_or(0, |text| text.head.len() + text.tail.len());
+        room = room.saturating_sub(length);
+        texts.push((place, text));
+    }
+    texts.sort_by_key(|(place, _)| *place);
+    texts.into_iter().map(|(_, text)| text).collect()
 }
 
 fn describe(candidate: &Candidate<'_>, budget: usize, text: &mut String) {
@@ -207,6 +270,7 @@ mod tests {
             "b",
             " `b`.\n",
             "**b**",
+            "Both are fine, but `b` is shorter.",
         ] {
             assert_eq!(
                 chosen(&candidates, response).map(|best| best.id),
@@ -234,7 +298,15 @@ mod tests {
             "the JSON block of the response has no text under `best`"
         );
         let prose = told("I like a, and b too.");
-        assert!(prose.starts_with("the response names no candidate: "), "{prose}");
+        assert!(
+            prose.starts_with("the response names `a`, `b`, and does not say"),
+            "{prose}"
+        );
+        let neither = told("I like neither.");
+        assert!(
+            neither.starts_with("the response names no candidate: "),
+            "{neither}"
+        );
         assert!(told("").ends_with("the response is empty"));
     }
 

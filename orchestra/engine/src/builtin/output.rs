@@ -28,7 +28,7 @@ pub(crate) fn prompt(node: Stage<'_>) -> String {
     let keys = keys(node);
     let prompt = node.prompt();
     if keys.is_empty() {
-        return prompt.to_owned();
+        return prompt.into_owned();
     }
     let list: String = keys.iter().map(|key| format!("- {key}\n")).collect();
     let form: Vec<String> = keys

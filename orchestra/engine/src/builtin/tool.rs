@@ -43,7 +43,8 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     // What an earlier tool may have planted at these places goes first.
     files.remove(place.as_ref(), StageFile::ToolOutput)?;
     files.remove(place.as_ref(), StageFile::ToolError)?;
-    let prompt = stage.run().redacted(node.prompt());
+    let prompt = node.prompt();
+    let prompt = stage.run().redacted(&prompt);
     files.write(place.as_ref(), StageFile::Prompt, prompt.as_bytes())?;
     let timeout = node.duration("timeout");
     let settings = &stage.run().settings;

@@ -505,6 +505,16 @@ impl RunStore for FolderStore {
         self.stages.read(place, file)
     }
 
+    fn recall(
+        &self,
+        place: StagePlace<'_>,
+        visit: u32,
+        file: StageFile,
+        most: usize,
+    ) -> Option<super::FileEnds> {
+        self.stages.recall(place, visit, file, most)
+    }
+
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
         self.as_owner(|| self.stages.remove(place, file))
     }

@@ -83,7 +83,7 @@ pub struct Manifest {
     pub script: Option<Value>,
     /// The pipeline as it was at the beginning.
     pub pipeline: PinnedPipeline,
-    /// The pipelines that its stages run, each once.
+    /// The pipelines that its stages run, each once, and the files that hold prompts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<PinnedPipeline>,
 }
@@ -138,17 +138,30 @@ impl fmt::Display for ReplayedFrom {
 impl PinnedPipeline {
     /// Pins a pipeline.
     pub fn of(pipeline: &Pipeline) -> PinnedPipeline {
-        use std::fmt::Write as _;
-        let mut hash = "sha256:".to_owned();
-        for byte in Sha256::digest(pipeline.canonical().as_bytes()) {
-            let _ = write!(hash, "{byte:02x}");
-        }
         PinnedPipeline {
             file: pipeline.file.to_string(),
-            hash,
+            hash: hash_of(&pipeline.canonical()),
             source: pipeline.source.to_string(),
         }
     }
+
+    /// Pins a file that a pipeline takes a text from.
+    pub(crate) fn of_text(file: String, text: &str) -> PinnedPipeline {
+        PinnedPipeline {
+            file,
+            hash: hash_of(text),
+            source: text.to_owned(),
+        }
+    }
+}
+
+fn hash_of(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut hash = "sha256:".to_owned();
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(hash, "{byte:02x}");
+    }
+    hash
 }
 
 impl Manifest {

@@ -145,11 +145,40 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Reads a file of a stage; `None` where there is none.
     fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Reads the two ends of a file that a visit left, `most` bytes in all; `None` where there is none.
+    fn recall(&self, place: StagePlace<'_>, visit: u32, file: StageFile, most: usize) -> Option<FileEnds>;
+
     /// Removes a file of a stage, if it is there.
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError>;
 
     /// Nothing more will be written in this process: what is kept is made durable, and others may own the run.
     fn close(&self) -> Result<(), StoreError>;
+}
+
+/// The two ends of a file; the head is all of it where nothing is missing.
+pub(crate) struct FileEnds {
+    pub(crate) path: PathBuf,
+    pub(crate) head: Vec<u8>,
+    pub(crate) tail: Vec<u8>,
+    /// How many bytes are between them.
+    pub(crate) missing: u64,
+}
+
+impl FileEnds {
+    /// The ends of a text in memory.
+    pub(crate) fn of_bytes(bytes: &[u8], most: usize) -> FileEnds {
+        let (head, rest) = match bytes.len() > most {
+            true => bytes.split_at(most / 2),
+            false => (bytes, &[][..]),
+        };
+        let missing = rest.len().saturating_sub(most - most / 2);
+        FileEnds {
+            path: PathBuf::new(),
+            head: head.to_vec(),
+            tail: rest.get(missing..).unwrap_or_default().to_vec(),
+            missing: missing as u64,
+        }
+    }
 }
 
 /// What came of the wish that records be durable.
@@ -184,7 +213,7 @@ impl<'a> From<&'a str> for StagePlace<'a> {
 /// ```
 /// assert_eq!(orchestra_engine::StageFile::Status.name(), "status.json");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StageFile {
     /// The outcome.
@@ -197,6 +226,8 @@ pub enum StageFile {
     ToolOutput,
     /// What a tool wrote to its standard error.
     ToolError,
+    /// The conversation with a model, in the form of its backend.
+    Conversation,
 }
 
 impl StageFile {
@@ -208,6 +239,7 @@ impl StageFile {
             StageFile::Response => "response.md",
             StageFile::ToolOutput => "tool_output.txt",
             StageFile::ToolError => "tool_stderr.txt",
+            StageFile::Conversation => "conversation.json",
         }
     }
 }

@@ -10,7 +10,7 @@ use orchestra_graph::is_identifier;
 
 use super::files::{Access, FileSystem, write_new};
 use super::owner::{Ownership, remove_if_there};
-use super::{StageFile, StagePlace, StoreError};
+use super::{FileEnds, StageFile, StagePlace, StoreError};
 
 /// The longest node id that can be a folder on every file system, with room for what is put behind it.
 const MAX_NAME: usize = 200;
@@ -92,20 +92,8 @@ impl StageFolders {
 
     /// The folder of a place; those above it are made.
     fn path(&self, place: StagePlace<'_>) -> Result<PathBuf, StoreError> {
+        checked(place)?;
         let StagePlace { node, branch } = place;
-        let is_branch = |name: &str| {
-            let parts = name.split(['.', '~']);
-            parts
-                .into_iter()
-                .all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
-        };
-        let bad = !is_identifier(node) || node.len() > MAX_NAME || node.eq_ignore_ascii_case("artifacts");
-        if bad || !(branch.is_empty() || is_branch(branch) && branch.len() <= MAX_NAME) {
-            let name = if bad { node } else { branch };
-            return Err(StoreError::BadName {
-                name: name.to_owned(),
-            });
-        }
         let folder = self.lock().base.join(node);
         if branch.is_empty() {
             return Ok(folder);
@@ -237,6 +225,69 @@ impl StageFolders {
         Ok(Some(bytes))
     }
 
+    /// Reads the ends of what a visit left; what cannot be read is not there.
+    pub(super) fn recall(
+        &self,
+        place: StagePlace<'_>,
+        visit: u32,
+        file: StageFile,
+        most: usize,
+    ) -> Option<FileEnds> {
+        checked(place).ok()?;
+        let present = self.present(place);
+        let parents = present
+            .ancestors()
+            .take(if place.branch.is_empty() { 1 } else { 3 });
+        if !parents
+            .into_iter()
+            .all(|folder| is_folder(folder).unwrap_or(false))
+        {
+            return None;
+        }
+        let path = self.left_by(&present, visit)?.join(file.name());
+        let opened = self.files.open(&path, Access::Read).ok()?;
+        if !opened.is_file() {
+            return None;
+        }
+        let length = opened.length().ok()?;
+        let whole = length <= most as u64;
+        let head = opened
+            .read_from(0, if whole { length } else { most as u64 / 2 })
+            .ok()?;
+        let rest = (most - most / 2) as u64;
+        let tail = match whole {
+            true => Vec::new(),
+            false => opened.read_from(length - rest, rest).ok()?,
+        };
+        let missing = length.saturating_sub((head.len() + tail.len()) as u64);
+        Some(FileEnds {
+            path,
+            head,
+            tail,
+            missing,
+        })
+    }
+
+    /// The folder that holds the files of a visit: that among the earlier visits, else the stage's own.
+    fn left_by(&self, present: &Path, visit: u32) -> Option<PathBuf> {
+        let visits = present.join(VISITS);
+        let aside = visits.join(visit.to_string());
+        if is_folder(&visits).unwrap_or(false) && is_folder(&aside).unwrap_or(false) {
+            return Some(aside);
+        }
+        match self.lock().opened.get(present) {
+            Some(opened) if opened.visit != visit => {}
+            _ => return Some(present.to_owned()),
+        }
+        // Where several branches run a node, its visits are not counted one by one.
+        let left = fs::read_dir(&visits).ok()?;
+        let left = left
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let nearest = left.filter(|left: &u32| *left >= visit).min()?;
+        Some(visits.join(nearest.to_string()))
+    }
+
     pub(super) fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
         remove_if_there(&*self.files, &self.path(place)?.join(file.name()))
     }
@@ -300,6 +351,25 @@ impl StageFolders {
         let moved = self.files.rename(from, to);
         moved.map_err(|error| StoreError::io("move", from, error))
     }
+}
+
+/// Refuses names that are none of a stage or a branch.
+fn checked(place: StagePlace<'_>) -> Result<(), StoreError> {
+    let StagePlace { node, branch } = place;
+    let is_branch = |name: &str| {
+        let parts = name.split(['.', '~']);
+        parts
+            .into_iter()
+            .all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
+    };
+    let bad = !is_identifier(node) || node.len() > MAX_NAME || node.eq_ignore_ascii_case("artifacts");
+    if bad || !(branch.is_empty() || is_branch(branch) && branch.len() <= MAX_NAME) {
+        let name = if bad { node } else { branch };
+        return Err(StoreError::BadName {
+            name: name.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn is_folder(path: &Path) -> io::Result<bool> {

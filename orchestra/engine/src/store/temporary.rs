@@ -7,7 +7,7 @@ use super::files::system;
 use super::line::Position;
 use super::manifest::Manifest;
 use super::stages::StageFolders;
-use super::{Checkpoint, RunStore, StageFile, StagePlace, StoreError, Synced};
+use super::{Checkpoint, FileEnds, RunStore, StageFile, StagePlace, StoreError, Synced};
 use crate::event::RunEvent;
 
 pub(crate) struct TemporaryFolder {
@@ -105,6 +105,10 @@ impl RunStore for TemporaryFolder {
 
     fn read(&self, place: StagePlace<'_>, file: StageFile) -> Result<Option<Vec<u8>>, StoreError> {
         self.stages.read(place, file)
+    }
+
+    fn recall(&self, place: StagePlace<'_>, visit: u32, file: StageFile, most: usize) -> Option<FileEnds> {
+        self.stages.recall(place, visit, file, most)
     }
 
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {

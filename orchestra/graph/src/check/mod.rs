@@ -36,6 +36,7 @@ mod outcomes;
 pub(crate) mod parallel_nesting;
 pub(crate) mod parallel_no_join;
 pub(crate) mod parallel_reentry;
+pub(crate) mod prompt_file;
 pub(crate) mod prompt_on_llm_nodes;
 pub(crate) mod reachability;
 pub(crate) mod reserved_node_id;

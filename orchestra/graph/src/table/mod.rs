@@ -521,7 +521,7 @@ fn text(constant: Option<&Constant>) -> Option<&str> {
 /// let text = "digraph { start -> write -> exit; write [label=Poem, timeout=5m] }";
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let write = pipeline.stage(pipeline.find("write").expect("declared"));
-/// assert_eq!((write.kind(), write.prompt()), ("codergen", "Poem"));
+/// assert_eq!((write.kind(), &*write.prompt()), ("codergen", "Poem"));
 /// assert_eq!(write.duration("timeout"), Some(std::time::Duration::from_secs(300)));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -567,11 +567,16 @@ impl<'p> Stage<'p> {
             .unwrap_or(&self.row.id)
     }
 
-    /// The prompt; the label where none is given (Attractor 4.5).
-    pub fn prompt(&self) -> &'p str {
-        self.text("prompt")
-            .filter(|prompt| !prompt.is_empty())
-            .unwrap_or_else(|| self.label())
+    /// The prompt; the label where none is given (Attractor 4.5), with the goal in the place of `$goal`.
+    pub fn prompt(&self) -> Cow<'p, str> {
+        if let Some(prompt) = self.text("prompt").filter(|prompt| !prompt.is_empty()) {
+            return Cow::Borrowed(prompt);
+        }
+        let label = self.label();
+        match label.contains("$goal") {
+            true => Cow::Owned(label.replace("$goal", self.pipeline.goal())),
+            false => Cow::Borrowed(label),
+        }
     }
 
     /// An attribute.

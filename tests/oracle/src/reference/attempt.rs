@@ -255,7 +255,9 @@ impl Rules<'_> {
                 false => said.notes.clone(),
             };
             let word = said.word.clone();
-            line.outcomes.insert(at.to_owned(), Recorded { word, notes });
+            let record = line.record(at);
+            line.outcomes
+                .insert(at.to_owned(), Recorded { word, notes, record });
         }
         line.say(Step::Outcome {
             name: name.to_owned(),

@@ -1,6 +1,6 @@
 //! Parallel blocks (rules P1 to P4).
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::attempt::{Said, or_unsaid};
 use super::route::in_words;
@@ -434,6 +434,19 @@ impl Branch {
             let notes = recorded.map_or("", |recorded| recorded.notes.as_str());
             if !notes.is_empty() {
                 set("notes", notes.into());
+            }
+            let mut stages: Vec<Value> = Vec::new();
+            for (at, node) in line.path.iter().enumerate() {
+                // Each stage once, where it ended last; routing nodes and skipped stages leave no outcome.
+                if line.path[at + 1..].contains(node) {
+                    continue;
+                }
+                if let Some(recorded) = line.outcomes.get(node) {
+                    stages.push(json!({"id": node, "outcome": recorded.word, "record": recorded.record}));
+                }
+            }
+            if !stages.is_empty() {
+                set("stages", stages.into());
             }
             if let Some(score @ Value::Number(_)) = line.updates.get("score") {
                 set("score", score.clone());

@@ -261,6 +261,12 @@ impl Graph {
 }
 
 impl Line {
+    /// The visit of a node that is under way, as records name it.
+    fn record(&self, at: &str) -> String {
+        let slash = if self.branch.is_empty() { "" } else { "/" };
+        format!("{}{slash}{at}#{}", self.branch, self.visits[at])
+    }
+
     fn new(context: Values, graph: &Graph) -> Line {
         Line {
             branch: String::new(),
@@ -365,6 +371,7 @@ impl Rules<'_> {
                     let recorded = Recorded {
                         word: "success".to_owned(),
                         notes: String::new(),
+                        record: line.record(at),
                     };
                     line.outcomes.insert(at.to_owned(), recorded);
                 }
@@ -417,6 +424,7 @@ impl Rules<'_> {
             return open.then(|| Recorded {
                 word: line.last.word.clone(),
                 notes: line.last.reason.clone(),
+                record: String::new(),
             });
         }
         let recorded = line.outcomes.get(id)?.clone();

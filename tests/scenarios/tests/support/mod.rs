@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use program::{Done, Running, finish, finish_within};
 
 /// The most that a scenario waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Files of a scenario that are no files of its project.
 pub const OWN: [&str; 3] = ["scenario.rs", "model.yaml", "expected.txt"];

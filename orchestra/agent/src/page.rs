@@ -1,0 +1,150 @@
+//! Texts within a number of tokens.
+
+use orchestra_engine::StoredText;
+
+use crate::tokens::count_tokens;
+
+/// Tokens that are given out, part by part.
+pub(crate) struct Share {
+    left: u64,
+    kept_back: u64,
+}
+
+impl Share {
+    pub(crate) fn new(left: u64) -> Share {
+        Share { left, kept_back: 0 }
+    }
+
+    /// Sets tokens aside for later parts.
+    pub(crate) fn keep_back(&mut self, tokens: u64) {
+        self.kept_back += tokens;
+    }
+
+    /// Gives out what was set aside.
+    pub(crate) fn give_back(&mut self, tokens: u64) {
+        self.kept_back = self.kept_back.saturating_sub(tokens);
+    }
+
+    /// How many tokens the next part may take.
+    pub(crate) fn open(&self) -> u64 {
+        self.left.saturating_sub(self.kept_back)
+    }
+
+    /// Makes a part of at most so many tokens, and counts what it takes with the blank line before it.
+    pub(crate) fn take(&mut self, room: u64, part: impl FnOnce(u64) -> Option<String>) -> Option<String> {
+        let text = part(room.checked_sub(2)?)?;
+        self.left = self.left.saturating_sub(count_tokens(&text) + 2);
+        Some(text)
+    }
+}
+
+/// How many tokens some lines have.
+pub(crate) fn natural(lines: &[String]) -> u64 {
+    lines.iter().map(|line| count_tokens(line) + 1).sum()
+}
+
+/// A heading with what stands below it; `None` where there is no room for more than the heading.
+pub(crate) fn section(heading: &str, room: u64, body: impl FnOnce(u64) -> String) -> Option<String> {
+    let open = room
+        .checked_sub(count_tokens(heading) + 2)
+        .filter(|open| *open > 8)?;
+    let body = body(open);
+    (!body.trim().is_empty()).then(|| format!("{heading}\n\n{body}"))
+}
+
+/// A text within a number of tokens: all of it, else its beginning and its end.
+pub(crate) fn fit(text: &StoredText, room: u64) -> String {
+    cut(text, room, 0.5)
+}
+
+/// The same, but mostly its end.
+pub(crate) fn end_of(text: &StoredText, room: u64) -> String {
+    cut(text, room, 0.1)
+}
+
+fn cut(text: &StoredText, room: u64, head_share: f64) -> String {
+    let whole = text.to_string();
+    let tokens = count_tokens(&whole);
+    if tokens <= room {
+        return whole;
+    }
+    // What a mark takes is much the same for every number.
+    let mark = StoredText::default();
+    let mut mark = mark;
+    (mark.missing, mark.file) = (text.len(), text.file.clone());
+    let Some(open) = room
+        .checked_sub(count_tokens(&mark.to_string()) + 2)
+        .filter(|open| *open > 8)
+    else {
+        return beginning(&whole, room);
+    };
+    let mut bytes = whole.len() as f64 * open as f64 / tokens as f64;
+    for _ in 0..12 {
+        let head_bytes = (bytes * head_share) as usize;
+        let shown = shortened(text, head_bytes, bytes as usize - head_bytes);
+        let taken = count_tokens(&shown);
+        if taken <= room {
+            return shown;
+        }
+        bytes *= (open as f64 / taken as f64).min(0.97);
+    }
+    beginning(&whole, room)
+}
+
+/// The first words of a text, where there is not even room to say that they are cut.
+fn beginning(text: &str, room: u64) -> String {
+    let mut length = text
+        .len()
+        .min(usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(4));
+    loop {
+        let part = text.get(..text.floor_char_boundary(length)).unwrap_or_default();
+        if length == 0 || count_tokens(part) <= room {
+            return part.to_owned();
+        }
+        length = length * 9 / 10;
+    }
+}
+
+/// A text with so many bytes of its beginning and of its end.
+fn shortened(text: &StoredText, head: usize, tail: usize) -> String {
+    let (first, last) = match text.missing {
+        0 => (text.head.as_str(), text.head.as_str()),
+        _ => (text.head.as_str(), text.tail.as_str()),
+    };
+    let head = first.get(..first.floor_char_boundary(head)).unwrap_or_default();
+    let tail = last
+        .get(last.ceil_char_boundary(last.len().saturating_sub(tail))..)
+        .unwrap_or_default();
+    let mut shown = text.clone();
+    shown.missing = text.len().saturating_sub((head.len() + tail.len()) as u64);
+    (shown.head, shown.tail) = (head.to_owned(), tail.to_owned());
+    shown.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_fills_its_tokens_and_keeps_both_ends() {
+        let lines: Vec<String> = (0..4_000).map(|n| format!("line {n} of the plan, äöü")).collect();
+        let text = StoredText::from(&*lines.join("\n"));
+        for room in [60, 300, 1_000, 4_000] {
+            let shown = fit(&text, room);
+            let tokens = count_tokens(&shown);
+            assert!(tokens <= room && tokens * 10 >= room * 8, "{tokens} of {room}");
+            assert!(
+                shown.starts_with("line 0") && shown.ends_with("line 3999 of the plan, äöü"),
+                "{shown}"
+            );
+            assert!(shown.contains("bytes are left out here"), "{shown}");
+            let end = end_of(&text, room);
+            assert!(
+                count_tokens(&end) <= room && end.ends_with("line 3999 of the plan, äöü"),
+                "{end}"
+            );
+        }
+        assert_eq!(fit(&StoredText::from("short"), 50), "short");
+        assert!(count_tokens(&fit(&text, 5)) <= 5);
+    }
+}

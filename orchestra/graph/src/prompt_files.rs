@@ -1,0 +1,94 @@
+//! Prompts that stand in files of their own: `prompt="@FILE"` and `prompt_file` (rule F3).
+
+use crate::attribute::{Key, Known};
+use crate::attributes::Attribute;
+use crate::check::prompt_file;
+use crate::children::{ChildReader, joined};
+use crate::diagnostic::Diagnostic;
+use crate::model::Graph;
+use crate::value::Value;
+
+/// Puts the texts of files in the place of the attributes that name them; gives the paths that were read or looked for.
+pub(crate) fn read(
+    graph: &mut Graph,
+    parent: &str,
+    reader: &dyn ChildReader,
+    limit: usize,
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    for node in &mut graph.nodes {
+        let prompt = node
+            .attributes
+            .get(Known::Prompt)
+            .filter(|prompt| is_filled(prompt));
+        let written = prompt.and_then(named);
+        let named_file = node
+            .attributes
+            .get(Known::PromptFile)
+            .filter(|file| is_filled(file));
+        let (attribute, file) = match (named_file, written) {
+            (Some(attribute), None) => {
+                if prompt.is_some() {
+                    faults.push(prompt_file::both(attribute.value_span).node(&*node.id));
+                    continue;
+                }
+                (
+                    attribute.clone(),
+                    attribute.value.as_str().unwrap_or_default().trim().to_owned(),
+                )
+            }
+            (Some(attribute), Some(_)) => {
+                faults.push(prompt_file::both(attribute.value_span).node(&*node.id));
+                continue;
+            }
+            (None, Some((attribute, file))) => (attribute, file),
+            (None, None) => continue,
+        };
+        let span = attribute.value_span;
+        if file.starts_with('/') {
+            faults.push(prompt_file::absolute(&file, span).node(&*node.id));
+            continue;
+        }
+        let path = joined(parent, &file);
+        let found = reader.read(&path, limit as u64);
+        if !paths.contains(&path) {
+            paths.push(path.clone());
+        }
+        let text = match found {
+            Ok(bytes) => String::from_utf8(bytes).ok(),
+            Err(fault) => {
+                faults.push(prompt_file::fault(&file, &path, &fault, limit, span).node(&*node.id));
+                continue;
+            }
+        };
+        let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
+            faults.push(prompt_file::no_text(&file, span).node(&*node.id));
+            continue;
+        };
+        let mut set = |known: Known, value: &str| {
+            node.attributes.set(Attribute {
+                key: Key::Known(known),
+                value: Value::String(value.into()),
+                ..attribute.clone()
+            });
+        };
+        set(Known::Prompt, text.trim_end());
+        set(Known::PromptFile, &file);
+    }
+    paths
+}
+
+fn is_filled(attribute: &Attribute) -> bool {
+    attribute
+        .value
+        .as_str()
+        .is_some_and(|text| !text.trim().is_empty())
+}
+
+/// The file that a prompt names by `@`, which is all that it says.
+fn named(prompt: &Attribute) -> Option<(Attribute, String)> {
+    let file = prompt.value.as_str()?.trim().strip_prefix('@')?;
+    let is_path = !file.is_empty() && !file.contains(char::is_whitespace);
+    is_path.then(|| (prompt.clone(), file.to_owned()))
+}
