@@ -1,4 +1,4 @@
-//! `resume --retry`, and what `resume` and `replay` refuse, through the program (rules D9 and D10).
+//! `resume --retry`: runs that failed and go on under their own id, through the program (rule D9).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -167,56 +167,4 @@ fn a_stage_of_a_branch_is_retried_with_its_block() {
     place.call(&["resume", "last", "--retry"]).exits(0);
     assert_eq!(place.lines("right"), 2);
     assert_eq!(place.status()["status"], "success");
-}
-
-#[test]
-fn what_is_refused_leaves_no_run_and_last_means_what_it_meant() {
-    let place = Place::new();
-    place.write("fixed", "").write("a.dot", FLAKY);
-    place.call(&["run", "a.dot"]).exits(0);
-    let id = place.runs().remove(0);
-    let shown = place.call(&["checkpoints", "last"]).exits(0);
-    let command = shown
-        .last_line()
-        .strip_prefix("replay from one with: orchestra ")
-        .unwrap();
-    let words: Vec<&str> = command.split(' ').collect();
-    let points = place
-        .call(&["checkpoints", "last", "--json"])
-        .exits(0)
-        .objects()
-        .remove(0);
-    let last = points["checkpoints"].as_array().unwrap().last().unwrap()["checkpoint"].clone();
-    let last = last.as_str().unwrap();
-    let at_end = ["replay", "last", "--checkpoint", last];
-    let elsewhere = ["replay", "last", "--checkpoint", last, "--run-dir", "there"];
-    place.write("keep/note", "");
-    let occupied = ["replay", "last", "--checkpoint", "cp_000000", "--run-dir", "keep"];
-    for arguments in [&at_end[..], &elsewhere, &occupied] {
-        place.call(arguments).exits(2);
-        assert_eq!(place.runs(), [id.as_str()], "{arguments:?}");
-    }
-    assert!(!place.path("there").exists() && place.path("keep/note").exists());
-    let refused = place.call(&at_end).exits(2);
-    assert!(
-        refused
-            .stderr
-            .contains(&format!("at the checkpoint `{last}`, run `{id}` had ended")),
-        "{}",
-        refused.stderr
-    );
-    place.write("a.dot", FLAKY.replace("echo last", "echo more"));
-    place
-        .call(&["replay", "last", "--checkpoint", "cp_000000"])
-        .exits(3);
-    place.call(&["resume", "last"]).exits(2);
-    assert_eq!(place.runs(), [id.as_str()]);
-    place.write("a.dot", FLAKY);
-    // The command that is printed works.
-    let replayed = place.call(&words).exits(0);
-    assert_eq!(
-        replayed.stdout,
-        "success: start -> first -> build -> last -> exit\n"
-    );
-    assert_eq!(place.runs().len(), 2);
 }
