@@ -73,7 +73,6 @@ struct Unsatisfied<'l> {
 /// A gate without a condition is satisfied by a success. A condition is asked of the gate's own outcome and of the
 /// context as it is now; on the exit itself, which has no outcome, of the stage that ran last.
 fn first_unsatisfied<'l>(pipeline: &'l Pipeline, line: &'l Line, from: NodeIndex) -> Option<Unsatisfied<'l>> {
-    let records = Records::new(pipeline, line);
     let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
     let records = Records::new(pipeline, line);
     let mut states = gates.filter_map(|(row, at)| {
