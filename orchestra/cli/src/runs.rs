@@ -63,6 +63,8 @@ impl Runs {
         let here = std::env::current_dir().ok();
         let below = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
         match below {
+            // The folder itself has no parts that could be shown.
+            Some(below) if below.as_os_str().is_empty() => ".".to_owned(),
             // A bare name could be taken for that of a run.
             Some(below) if below.components().count() == 1 => {
                 Path::new(".").join(below).display().to_string()

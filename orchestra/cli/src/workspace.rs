@@ -237,7 +237,7 @@ impl Left {
             terminal.progress(&format!("{title}: {told} on {}", kept.branch));
             let path = quoted(&runs.shown(&kept.path));
             if commits > 0 {
-                let branch = &kept.branch;
+                let branch = quoted(&kept.branch);
                 terminal.progress(&format!(
                     "  look at it with: git -C {path} log -p {}..{branch}",
                     short(&kept.base)
