@@ -75,7 +75,6 @@ struct Unsatisfied<'l> {
 fn first_unsatisfied<'l>(pipeline: &'l Pipeline, line: &'l Line, from: NodeIndex) -> Option<Unsatisfied<'l>> {
     let records = Records::new(pipeline, line);
     let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
-    let records = Records::new(pipeline, line);
     let mut states = gates.filter_map(|(row, at)| {
         let gate = NodeIndex(at);
         let condition = row
