@@ -5,7 +5,8 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic
+    clippy::panic,
+    clippy::print_stderr
 )]
 
 mod program;
@@ -190,6 +191,20 @@ impl Scenario {
     #[track_caller]
     pub fn commit_all(&self, repository: &str) {
         commit_all(&self.path(repository));
+    }
+}
+
+/// A scenario that failed shows what its model was sent in vain: most often a text did not reach it.
+impl Drop for Scenario {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for request in self.model.unmatched() {
+                eprintln!(
+                    "a request that no rule fits, {} bytes:\n{request}\n",
+                    request.len()
+                );
+            }
+        }
     }
 }
 
