@@ -254,8 +254,10 @@ fn asked_by_stages(driver: &Driver, folder: &Path) -> Vec<AskedByStage> {
         .filter_map(|event| serde_json::from_value(event).ok())
         .collect();
     let pipeline = &driver.run.pipeline;
-    let stages = driver.machine.pending().into_iter();
-    let asked = stages.filter_map(|id| {
+    let gates = driver.machine.questions();
+    let mut stages = driver.machine.pending();
+    stages.retain(|id| gates.iter().all(|(gate, _)| gate != id));
+    let asked = stages.into_iter().filter_map(|id| {
         let name = pipeline.stage(id.node).id();
         let path = (!id.branch.is_empty()).then(|| id.branch.name(pipeline));
         let (question, since) = events.iter().rev().find_map(|event| match &event.kind {

@@ -476,17 +476,13 @@ async fn a_child_sees_the_values_of_stages_but_keeps_its_changes() {
             "",
             "the goal of the parent is not the child's"
         );
-        assert_eq!(context.text("parallel.results"), "");
         assert_eq!(context.text("last_stage"), "start");
         Outcome::success().set("pr", "43")
     });
     let (engine, _) = engine(Engine::builder());
     let text = "digraph parent { goal=ship; stack.child_dotfile=\"child.dot\"; start -> watch -> exit; watch [shape=house] }";
     let parent = with_child(pipeline(text), "watch", child());
-    let start = engine
-        .start_loaded(parent, acts)
-        .param("pr", "42")
-        .param("parallel.results", "old");
+    let start = engine.start_loaded(parent, acts).param("pr", "42");
     let result = start.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("pr"), "42");

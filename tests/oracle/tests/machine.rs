@@ -43,7 +43,8 @@ fn explain(case: &Case, script: &Script) -> String {
 
 /// What is rarer, with how many runs must show it.
 const RARE: &[(&str, usize)] = &[
-    ("a default that is withheld", 10),
+    ("rule partial_as_success", 10),
+    ("a default that is withheld", 5),
     ("a branch fails at a dead end", 25),
     ("a reroute from a success end", 5),
     ("a terminal failure is not made partial", 25),
@@ -70,7 +71,6 @@ const SHOWN: &[&str] = &[
     "rule lowest_target",
     "rule only_edge",
     "rule choice",
-    "rule partial_as_success",
     "a choice is withheld",
     "a choice of several edges",
     "a gate offers no choice",

@@ -172,6 +172,9 @@ fn prompt(stage: &StageContext, candidates: &[Candidate<'_>]) -> String {
     text
 }
 
+/// A text that a branch left: the record of its stage, the file, and its length in bytes.
+type Left<'r> = (&'r str, StageFile, u64);
+
 /// What the last stages of the branches gave, each whole where all of them fit, else within a share: what the short ones
 /// leave is for the long ones (rule F6).
 fn responses(stage: &StageContext, candidates: &[Candidate<'_>]) -> Vec<Option<StoredText>> {
@@ -191,7 +194,7 @@ fn responses(stage: &StageContext, candidates: &[Candidate<'_>]) -> Vec<Option<S
             lengths.find(|(_, _, length)| *length > 0)
         })
     });
-    let mut left: Vec<(usize, Option<(&str, StageFile, u64)>)> = left.enumerate().collect();
+    let mut left: Vec<(usize, Option<Left<'_>>)> = left.enumerate().collect();
     left.sort_by_key(|(_, left)| left.map_or(0, |(_, _, length)| length));
     let mut texts: Vec<(usize, Option<StoredText>)> = Vec::with_capacity(left.len());
     let (mut room, mut count) = (LISTED, left.len());
