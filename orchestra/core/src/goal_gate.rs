@@ -74,6 +74,7 @@ struct Unsatisfied<'l> {
 /// context as it is now; on the exit itself, which has no outcome, of the stage that ran last.
 fn first_unsatisfied<'l>(pipeline: &'l Pipeline, line: &'l Line, from: NodeIndex) -> Option<Unsatisfied<'l>> {
     let gates = pipeline.nodes.iter().zip(0..).filter(|(row, _)| row.goal_gate);
+    let records = Records::new(pipeline, line);
     let mut states = gates.filter_map(|(row, at)| {
         let gate = NodeIndex(at);
         let condition = row
