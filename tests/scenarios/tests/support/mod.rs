@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 use orchestra_model_server_tests::{ModelServer, Script, Wire};
 use serde_json::Value;
 
-pub use program::{Done, Running, finish, finish_within};
+#[allow(unused_imports, reason = "only the test with a real provider needs it")]
+pub use program::finish_within;
+pub use program::{Done, Running, finish};
 
 /// The most that a scenario waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(40);
