@@ -69,6 +69,22 @@ async fn the_pipeline_is_executed_with_a_model() {
         "Review the code for correctness",
     ];
     assert_eq!(prompts, expected);
+    // What fails goes back, and what succeeds in part goes on (rule R12).
+    let model = writer()
+        .gives(
+            "implement",
+            [Outcome::fail("no idea"), Outcome::new(Status::PartialSuccess)],
+        )
+        .gives(
+            "review",
+            [
+                Outcome::fail("a typing error"),
+                Outcome::new(Status::PartialSuccess),
+            ],
+        );
+    execute(&model, &place.path().join("again"))
+        .await
+        .succeeds_by("start plan implement plan implement review implement review done");
 }
 
 #[tokio::test]

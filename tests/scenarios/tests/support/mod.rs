@@ -5,7 +5,8 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic
+    clippy::panic,
+    clippy::print_stderr
 )]
 
 mod program;
@@ -19,7 +20,9 @@ use std::time::{Duration, Instant};
 use orchestra_model_server_tests::{ModelServer, Script, Wire};
 use serde_json::Value;
 
-pub use program::{Done, Running, finish, finish_within};
+#[allow(unused_imports, reason = "only the test with a real provider needs it")]
+pub use program::finish_within;
+pub use program::{Done, Running, finish};
 
 /// The most that a scenario waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -190,6 +193,20 @@ impl Scenario {
     #[track_caller]
     pub fn commit_all(&self, repository: &str) {
         commit_all(&self.path(repository));
+    }
+}
+
+/// A scenario that failed shows what its model was sent in vain: most often a text did not reach it.
+impl Drop for Scenario {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for request in self.model.unmatched() {
+                eprintln!(
+                    "a request that no rule fits, {} bytes:\n{request}\n",
+                    request.len()
+                );
+            }
+        }
     }
 }
 
