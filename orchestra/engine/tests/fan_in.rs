@@ -7,38 +7,53 @@ use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
     BackendError, CodergenBackend, CodergenReply, CodergenRequest, Engine, EngineBuilder, Outcome, RunResult,
-    Script, StartError,
+    Script, StartError, Status,
 };
-use serde_json::{Value, json};
-use support::{pipeline, text};
+use orchestra_graph::Pipeline;
+use support::{Acts, pipeline, text};
 
-/// A fan-in on its own; the test gives the results of the branches.
-fn joined(prompt: &str) -> String {
-    format!("digraph t {{ start -> join -> exit; join [type=\"parallel.fan_in\", prompt=\"{prompt}\"] }}")
+/// A block of branches of one stage each, and its fan-in.
+fn block(branches: &[&str], prompt: &str) -> Pipeline {
+    let edges: String = branches
+        .iter()
+        .map(|branch| format!("fan -> {branch} -> join; {branch} [type=act]; "))
+        .collect();
+    pipeline(&format!(
+        "digraph t {{ start -> fan; {edges} join -> exit
+        fan [shape=component, join_policy=k_of_n, join_k=2]
+        join [shape=tripleoctagon, prompt=\"{prompt}\"] }}"
+    ))
 }
 
-fn results() -> Value {
-    json!([
-        {"id": "fast", "status": "success", "outcome": "success", "score": 0.75, "notes": "short and plain",
-         "context_updates": {"lines": 12}, "duration_ms": 5},
-        {"id": "deep", "status": "success", "outcome": "approved", "score": 0.25, "duration_ms": 9},
-        {"id": "lost", "status": "fail", "outcome": "fail", "failure_reason": "out of ideas", "duration_ms": 1},
-        {"id": "late", "status": "cancelled", "outcome": "", "duration_ms": 1},
-    ])
+/// One branch that fails, two that succeed, and one that is not needed any more.
+const FOUR: [&str; 4] = ["lost", "fast", "deep", "late"];
+
+fn fast() -> Outcome {
+    Outcome::success()
+        .notes("short and plain")
+        .set("lines", 12)
+        .set("score", 0.75)
 }
 
-async fn run(builder: EngineBuilder, prompt: &str, results: Value) -> RunResult {
-    let start = builder
-        .build()
-        .unwrap()
-        .start_loaded(pipeline(&joined(prompt)), ());
-    start
-        .param("parallel.results", results)
-        .await
-        .unwrap()
-        .wait()
-        .await
-        .unwrap()
+fn deep() -> Outcome {
+    Outcome::custom("approved").set("score", 0.25)
+}
+
+fn four() -> Acts {
+    Acts::new()
+        .gives("lost", [Outcome::fail("out of ideas")])
+        .gives("fast", [fast()])
+        .gives("deep", [deep()])
+        .on("late", |_| std::future::pending())
+}
+
+async fn run(builder: EngineBuilder, prompt: &str) -> RunResult {
+    of(builder, block(&FOUR, prompt), four()).await
+}
+
+async fn of(builder: EngineBuilder, pipeline: Pipeline, acts: Acts) -> RunResult {
+    let start = builder.build().unwrap().start_loaded(pipeline, acts);
+    start.await.unwrap().wait().await.unwrap()
 }
 
 /// Answers alike, and keeps the prompts.
@@ -66,7 +81,7 @@ impl CodergenBackend for Ranks {
 
 #[tokio::test]
 async fn without_a_prompt_the_best_is_found_by_status_score_and_id_and_no_model_is_asked() {
-    let result = run(Engine::builder(), "", results()).await;
+    let result = run(Engine::builder(), "").await;
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "fast");
     assert_eq!(result.context.text("parallel.fan_in.best_outcome"), "success");
@@ -82,16 +97,18 @@ async fn with_a_prompt_the_model_chooses_and_sees_every_candidate() {
     let ranks = Ranks::new("The second is deeper.\n```json\n{\"best\": \"deep\"}\n```");
     let engine = Engine::builder().backend(ranks.clone()).build().unwrap();
     let folder = place.path().join("run");
-    let start = engine.start_loaded(pipeline(&joined("Which is best?")), ());
-    let start = start.param("parallel.results", results()).run_dir(&folder);
+    let start = engine.start_loaded(block(&FOUR, "Which is best?"), four());
+    let start = start.run_dir(&folder);
     let result = start.await.unwrap().wait().await.unwrap();
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "deep");
     assert_eq!(result.context.text("parallel.fan_in.best_outcome"), "approved");
     let prompt = ranks.prompts.lock().unwrap()[0].clone();
-    let expected = "Which is best?\n\n## Candidates\n\n### fast\n- status: success\n- score: 0.75\n\
-        - notes: short and plain\n- context updates: {\"lines\":12}\n\n### deep\n- status: success\n\
-        - outcome: approved\n- score: 0.25\n\n### lost\n- status: fail\n- failure reason: out of ideas\n\n## Answer\n";
+    let expected = "Which is best?\n\n## Candidates\n\n### lost\n- status: fail\n- notes: out of ideas\n\
+        - failure reason: stage `lost` failed: out of ideas\n\n\
+        ### fast\n- status: success\n- score: 0.75\n- notes: short and plain\n\
+        - context updates: {\"lines\":12,\"score\":0.75}\n\n### deep\n- status: success\n\
+        - outcome: approved\n- score: 0.25\n- context updates: {\"score\":0.25}\n\n## Answer\n";
     assert!(prompt.starts_with(expected), "{prompt}");
     assert!(prompt.contains("```json\n{\"best\": \"ID\"}\n```"), "{prompt}");
     assert_eq!(text(folder.join("join/prompt.md")), prompt);
@@ -111,8 +128,8 @@ async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried
         let place = tempfile::tempdir().unwrap();
         let engine = Engine::builder().backend(Ranks::new(answer)).build().unwrap();
         let folder = place.path().join("run");
-        let start = engine.start_loaded(pipeline(&joined("Which is best?")), ());
-        let start = start.param("parallel.results", results()).run_dir(&folder);
+        let start = engine.start_loaded(block(&FOUR, "Which is best?"), four());
+        let start = start.run_dir(&folder);
         let result = start.await.unwrap().wait().await.unwrap();
         let failure = result.failure.unwrap().to_string();
         assert!(
@@ -132,19 +149,27 @@ async fn an_answer_that_names_none_that_succeeded_is_a_failure_that_may_be_tried
 #[tokio::test]
 async fn where_there_is_no_choice_no_model_is_asked() {
     let ranks = Ranks::new("fast");
-    let only = json!([
-        {"id": "a", "status": "fail", "failure_reason": "no tests"},
-        {"id": "b", "status": "partial_success"},
-    ]);
-    let result = run(Engine::builder().backend(ranks.clone()), "Which?", only).await;
+    let builder = || Engine::builder().backend(ranks.clone());
+    let one = || Acts::new().gives("a", [Outcome::fail("no tests")]);
+    let two = one().gives("b", [Outcome::new(Status::PartialSuccess)]);
+    let only = pipeline(
+        "digraph t { start -> fan; fan [shape=component]; fan -> a -> join; fan -> b -> join; join -> exit
+        a [type=act]; b [type=act]; join [shape=tripleoctagon, prompt=\"Which?\"] }",
+    );
+    let result = of(builder(), only, two).await;
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "b");
-    let none = json!([{"id": "a", "status": "fail", "failure_reason": "no tests"}]);
-    let result = run(Engine::builder().backend(ranks.clone()), "Which?", none).await;
+    let none = pipeline(
+        "digraph t { start -> fan; fan [shape=component]; fan -> a -> join; join -> exit; a [type=act]
+        join [shape=tripleoctagon, prompt=\"Which?\"] }",
+    );
+    let result = of(builder(), none, one()).await;
     assert_eq!(
         result.failure.unwrap().to_string(),
-        "stage `join` failed: no candidate succeeded: a: no tests"
+        "stage `join` failed: no candidate succeeded: a: stage `a` failed: no tests"
     );
-    let result = run(Engine::builder().backend(ranks.clone()), "Which?", json!([])).await;
+    let alone =
+        pipeline("digraph t { start -> join -> exit; join [type=\"parallel.fan_in\", prompt=\"Which?\"] }");
+    let result = of(builder(), alone, Acts::new()).await;
     assert_eq!(
         result.failure.unwrap().to_string(),
         "stage `join` failed: there are no parallel results to evaluate"
@@ -158,7 +183,7 @@ async fn an_outcome_of_the_backend_must_name_its_choice() {
         .set("parallel.fan_in.best_id", "deep")
         .set("why", "depth")
         .notes("deeper");
-    let result = run(Engine::builder().backend(Ranks::new(named)), "Which?", results()).await;
+    let result = run(Engine::builder().backend(Ranks::new(named)), "Which?").await;
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "deep");
     assert_eq!(result.context.text("parallel.fan_in.best_outcome"), "approved");
     assert_eq!(result.context.text("why"), "depth");
@@ -167,13 +192,13 @@ async fn an_outcome_of_the_backend_must_name_its_choice() {
         Some("deeper")
     );
     let silent = Outcome::success();
-    let result = run(Engine::builder().backend(Ranks::new(silent)), "Which?", results()).await;
+    let result = run(Engine::builder().backend(Ranks::new(silent)), "Which?").await;
     assert_eq!(
         result.failure.unwrap().to_string(),
         "stage `join` failed: the backend's outcome does not set `parallel.fan_in.best_id`"
     );
     let failed = Outcome::fail("the model is away");
-    let result = run(Engine::builder().backend(Ranks::new(failed)), "Which?", results()).await;
+    let result = run(Engine::builder().backend(Ranks::new(failed)), "Which?").await;
     assert_eq!(
         result.failure.unwrap().to_string(),
         "stage `join` failed: the model is away"
@@ -184,7 +209,7 @@ async fn an_outcome_of_the_backend_must_name_its_choice() {
 async fn a_fan_in_that_asks_a_model_is_refused_where_there_is_none() {
     let engine = Engine::builder().build().unwrap();
     let error = engine
-        .start_loaded(pipeline(&joined("Which?")), ())
+        .start_loaded(block(&FOUR, "Which?"), four())
         .await
         .unwrap_err();
     let StartError::Refused(refusals) = error else {
@@ -196,12 +221,20 @@ async fn a_fan_in_that_asks_a_model_is_refused_where_there_is_none() {
 
 #[tokio::test]
 async fn a_simulated_fan_in_chooses_by_status_score_and_id_unless_scripted() {
-    let result = run(Engine::builder().simulate(Script::new()), "Which?", results()).await;
+    let script = || {
+        Script::new()
+            .outcomes("lost", [Outcome::fail("out of ideas")])
+            .outcomes("fast", [fast()])
+            .outcomes("deep", [deep()])
+    };
+    let builder = |script: Script| Engine::builder().simulate(script);
+    let three = || block(&FOUR[..3], "Which?");
+    let result = of(builder(script()), three(), four()).await;
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "fast");
-    let script = Script::new().outcomes(
+    let scripted = script().outcomes(
         "join",
         [Outcome::success().set("parallel.fan_in.best_id", "deep")],
     );
-    let result = run(Engine::builder().simulate(script), "Which?", results()).await;
+    let result = of(builder(scripted), three(), four()).await;
     assert_eq!(result.context.text("parallel.fan_in.best_id"), "deep");
 }
