@@ -182,7 +182,8 @@ impl Question {
         let default = wanted.and_then(|wanted| match named(&options, &withheld, wanted) {
             Some(Named::Offered(option)) => Some(option.key.clone()),
             Some(Named::Withheld(_)) => None,
-            None => Some(wanted.to_owned()),
+            // What names no choice is the text of one that takes any.
+            None => options.iter().any(|option| option.freeform).then(|| wanted.to_owned()),
         });
         Question {
             id,
