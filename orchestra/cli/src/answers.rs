@@ -126,15 +126,16 @@ fn choices(question: &Question) -> String {
     choices.join(", ")
 }
 
-/// How a gate that nobody was there to answer can be answered. It may be one of a pipeline that the node runs.
-pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str) -> String {
+/// Says how a gate that nobody was there to answer can be answered. It may be one of a pipeline that the node runs. The
+/// question as it was `asked` names the choices that are offered.
+pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str, asked: Option<Question>) -> String {
     if merges(pipeline, node) {
         return format!("answer it with `--answer {node}=T`; {WAYS_TO_MERGE}");
     }
     let automatic =
         "approve everything with `--auto-approve`, or let the run wait for an answer with `--wait`";
     let waiting: Vec<Question> = match gate_question(pipeline, node) {
-        Some(question) => vec![question],
+        Some(question) => vec![asked.unwrap_or(question)],
         None => gates_within(pipeline, node),
     };
     if waiting.is_empty() && talks(pipeline, node) {

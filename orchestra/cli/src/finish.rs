@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestra_engine::{
-    Durability, EventKind, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
+    Durability, EventKind, Question, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
 };
 use orchestra_graph::Pipeline;
 use orchestra_testkit::Coverage;
@@ -13,6 +13,7 @@ use crate::answers::how_to_answer;
 use crate::error::Exit;
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
+use crate::waiting::Waiting;
 use crate::workspace::{BranchStates, Left};
 
 /// Where a run is kept, and the commands that deal with it.
@@ -56,17 +57,29 @@ impl<'s> Stopped<'s> {
         let run = RunFolder::open(folder).ok()?;
         // Without a journal there is nothing to go back to.
         let journal = run.manifest().durability != Durability::None;
-        let lines = journal.then(|| run.events(1).ok()).flatten()?.into_iter();
-        // Events of a newer version have no checkpoint that this one could name.
-        let events: Vec<RunEvent> = lines
-            .filter_map(|event| serde_json::from_value(event).ok())
-            .collect();
+        let events = journal.then(|| known_events(&run)).flatten()?;
         let checkpoint = checkpoint_before(&events, code, node)?;
         Some(
             self.runs
                 .command("replay", folder, &["--checkpoint", &checkpoint]),
         )
     }
+
+    /// Returns the question of a gate as it was put, where it waits.
+    fn asked(&self, gate: &str) -> Option<Question> {
+        let run = RunFolder::open(self.folder.as_deref()?).ok()?;
+        let mut waiting = Waiting::default();
+        known_events(&run)?.iter().for_each(|event| waiting.event(event));
+        let mut open = waiting.iter().filter(|open| open.node == gate);
+        open.next().map(|open| open.question.clone())
+    }
+}
+
+/// Reads the events of a run. Those of a newer version, which this one does not know, are left out.
+fn known_events(run: &RunFolder) -> Option<Vec<RunEvent>> {
+    let lines = run.events(1).ok()?.into_iter();
+    let known = lines.filter_map(|event| serde_json::from_value(event).ok());
+    Some(known.collect())
 }
 
 /// The failures that a retry cannot get past before the pipeline is changed.
@@ -197,7 +210,10 @@ impl Finish<'_> {
         if let Some(failure) = &result.failure {
             terminal.say(&format!("{}: {failure}", terminal.paint(Paint::Bad, "error")));
             if let RunFailure::WaitsForHuman { node, .. } = failure {
-                terminal.say(&format!("  help: {}", how_to_answer(self.pipeline, node)));
+                terminal.say(&format!(
+                    "  help: {}",
+                    how_to_answer(self.pipeline, node, self.stopped.asked(node))
+                ));
             }
         }
         let path = result.path.join(" -> ");

@@ -183,7 +183,10 @@ impl Question {
             Some(Named::Offered(option)) => Some(option.key.clone()),
             Some(Named::Withheld(_)) => None,
             // What names no choice is the text of one that takes any.
-            None => options.iter().any(|option| option.freeform).then(|| wanted.to_owned()),
+            None => options
+                .iter()
+                .any(|option| option.freeform)
+                .then(|| wanted.to_owned()),
         });
         Question {
             id,
