@@ -280,6 +280,8 @@ fn foreign(
             match phase {
                 Phase::Asking(question) if question.accept(&answer).is_ok() => return None,
                 Phase::Asking(_) => (Event::Answered { id, answer }, "an answer that is not offered"),
+                // It is kept for the question that the stage asks next.
+                Phase::Running => return None,
                 _ => {
                     let answer = Answer::choice("Y");
                     (Event::Answered { id, answer }, "an answer that nobody asked for")
