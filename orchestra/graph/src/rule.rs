@@ -39,7 +39,7 @@ pub enum Rule {
     FirstMatch,
     /// The branches of a fan-out have come together (rule P2).
     Join,
-    /// A goal gate sends the run back (rule R7); the run decides this, not [`route`].
+    /// A goal gate sends the run back (rule R7); the run decides this, not [`route`](crate::route()).
     GoalGate,
     /// The node says how the run ends there (rule R6), or the dialect does (rule R11).
     End,
