@@ -450,7 +450,12 @@ impl Conversation {
             self.next = Next::AskPerson;
         } else if must_report {
             self.reminded = true;
-            self.messages.push(Message::user(report::REMINDER));
+            let keys = match self.rules.keys.join("`, `") {
+                none if none.is_empty() => none,
+                keys => format!(" Its `context_updates` must hold `{keys}`."),
+            };
+            self.messages
+                .push(Message::user(format!("{}{keys}", report::REMINDER)));
             self.ask();
         } else {
             self.end(Ended::Answered);
@@ -510,7 +515,7 @@ impl Conversation {
     fn said(&mut self, text: &str) {
         let text = text.trim();
         let (command, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match command {
+        match command.to_ascii_lowercase().as_str() {
             "/done" => self.end(Ended::Done),
             "/approve" => self.end(Ended::Approved),
             "/reject" => self.end(Ended::Rejected {

@@ -285,10 +285,10 @@ fn counts(around: &Surroundings) -> String {
     format!("{} stages have ended.{last}{attempts}", around.stages_in_all)
 }
 
-/// A line for each stage, the latest first.
+/// A line for each stage, the latest first. Of a stage that was visited again the latest visit is told, whose outcome is
+/// known.
 fn listed(stages: &[&PastStage]) -> Vec<String> {
-    let line = |stage: &&PastStage| {
-        let status = stage.status.as_ref().map_or("ended", Status::word);
+    let line = |(stage, status): (&PastStage, &Status)| {
         // What the engine notes of every stage says no more than its status.
         let usual = format!("Stage completed: {}", stage.node);
         let notes = stage.notes.as_deref().map(str::trim);
@@ -297,7 +297,9 @@ fn listed(stages: &[&PastStage]) -> Vec<String> {
             None => format!("- {}: {status}", stage.node),
         }
     };
-    stages.iter().rev().map(line).collect()
+    let latest = stages.iter().rev();
+    let latest = latest.filter_map(|stage| Some((*stage, stage.status.as_ref()?)));
+    latest.map(line).collect()
 }
 
 fn values(context: &Context) -> Vec<String> {

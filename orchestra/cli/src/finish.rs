@@ -109,24 +109,29 @@ fn checkpoint_before(events: &[RunEvent], code: Option<&str>, node: Option<&str>
         Some("failure_end") => failed().or(node),
         _ => node,
     };
-    let (mut latest, mut before) = (None, None);
+    let (mut points, mut before): (Vec<&str>, _) = (Vec::new(), None);
     for event in events {
         match &event.kind {
-            EventKind::PipelineStarted { .. } => latest = Some("cp_000000"),
-            EventKind::PipelineResumed { checkpoint, .. } if latest.is_none() => latest = Some(checkpoint),
+            EventKind::PipelineStarted { .. } => points.push("cp_000000"),
+            EventKind::PipelineResumed { checkpoint, .. } if points.is_empty() => points.push(checkpoint),
             EventKind::CheckpointSaved { checkpoint, .. } if !checkpoint.is_empty() => {
-                latest = Some(checkpoint);
+                points.push(checkpoint);
+                points.dedup();
             }
+            // Where the run ended nothing is left to do, also if it was retried later.
+            EventKind::PipelineCompleted { .. }
+            | EventKind::PipelineFailed { .. }
+            | EventKind::PipelineCancelled { .. } => drop(points.pop()),
             EventKind::StageStarted {
                 node: begun,
                 attempt: 1,
                 repeat: false,
                 ..
-            } if node.is_none_or(|node| **begun == *node) => before = latest,
+            } if node.is_none_or(|node| **begun == *node) => before = points.last().copied(),
             _ => {}
         }
     }
-    before.or(latest).map(str::to_owned)
+    before.or(points.last().copied()).map(str::to_owned)
 }
 
 /// The end of a run that this process executed.

@@ -69,6 +69,7 @@ fn a_status_file_writes_no_approval() {
         "human.gate.answered_by",
         "human.gate.selected",
         "internal.retry_count.build",
+        "tool.exit_code",
     ];
     assert_eq!(told, [json!(left_out)]);
     assert_eq!(run.told("StageWarning", "node"), ["build"]);
@@ -284,4 +285,43 @@ fn two_hundred_reserved_start_values_are_refused_and_named() {
         );
     }
     assert!(!place.path(".orchestra/runs").exists());
+}
+
+#[test]
+fn a_status_file_does_not_forge_what_the_engine_measured_of_its_tool() {
+    let place = Place::new();
+    let spellings = [
+        "tool.exit_code",
+        "tool.output",
+        "context.tool.exit_code",
+        "context.tool.last_line",
+        "Tool.exit_code",
+        "tool.output.first",
+        "tool.exit_code ",
+    ];
+    let forged: Map<String, Value> = spellings
+        .map(|key| (key.to_owned(), json!("0")))
+        .into_iter()
+        .collect();
+    let mut status = json!({"outcome": "success", "context_updates": forged});
+    status["context_updates"]["tool.coverage"] = json!(80);
+    wrote(
+        &place,
+        &status,
+        "build -> ship [condition=\"tool.exit_code=9 && context.tool.exit_code=9 && tool.coverage=80\"]\n    \
+         ship [shape=parallelogram, tool_command=\"true\"]; ship -> exit",
+    );
+    let text = place
+        .read("t.dot")
+        .replace("status.json\\\"\"", "status.json\\\"; exit 9\"");
+    place.write("t.dot", text);
+    let done = place.call(&["run", "t.dot"]).exits(0);
+    assert_eq!(done.stdout, "success: start -> build -> ship -> exit\n");
+    for key in &spellings {
+        assert!(
+            done.stderr.contains(&format!("`{key}`")),
+            "{key}: {}",
+            done.stderr
+        );
+    }
 }

@@ -215,3 +215,40 @@ fn a_partial_success_goes_the_way_of_a_success_and_says_so() {
         run.stderr
     );
 }
+
+#[test]
+fn the_text_of_an_earlier_gate_is_not_that_of_a_later_answer() {
+    let place = Place::new();
+    place.write(
+        "t.dot",
+        r#"digraph t { start -> hint -> last -> decide
+            hint [shape=hexagon]; last [shape=hexagon]; decide [shape=diamond]
+            hint -> last [label="Say", freeform=true]
+            last -> decide [label="[Y] Yes"]; last -> decide [label="[N] No"]
+            decide -> ship [condition="human.gate.text=yes"]; decide -> stop
+            ship [shape=parallelogram, tool_command="echo ship"]; ship -> exit
+            stop [shape=parallelogram, tool_command="echo stop"]; stop -> exit }"#
+            .replace("start -> hint -> last -> decide", "start -> hint"),
+    );
+    let done = place.call(&["run", "t.dot", "--answer", "hint=yes", "--answer", "last=N"]);
+    assert_eq!(
+        done.exits(0).stdout,
+        "success: start -> hint -> last -> decide -> stop -> exit\n"
+    );
+}
+
+#[test]
+fn a_choice_that_takes_no_text_does_not_hang_on_one() {
+    let place = guarded(false, "context.ready=true && human.gate.text!=no");
+    let refused = place.call(&["run", "g.dot", "--answer", "g=A"]).exits(5);
+    assert!(
+        refused.stderr.contains("`A` is not offered now"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("answer it with `--answer g=R`"),
+        "{}",
+        refused.stderr
+    );
+}

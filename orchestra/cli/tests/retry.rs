@@ -168,3 +168,35 @@ fn a_stage_of_a_branch_is_retried_with_its_block() {
     assert_eq!(place.lines("right"), 2);
     assert_eq!(place.status()["status"], "success");
 }
+
+#[test]
+fn the_replays_that_a_retried_run_prints_work_as_printed() {
+    let place = Place::new();
+    place.write("a.dot", FLAKY);
+    let words = |done: &support::Done, text: &str| -> Vec<String> {
+        let line = done
+            .stderr
+            .lines()
+            .find_map(|line| line.split_once(text))
+            .unwrap()
+            .1;
+        line.trim()
+            .strip_prefix("orchestra ")
+            .unwrap()
+            .split(' ')
+            .map(str::to_owned)
+            .collect()
+    };
+    let replayed = |words: Vec<String>| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        place.call(&words).exits(1);
+    };
+    place.call(&["run", "a.dot"]).exits(1);
+    let id = place.runs().remove(0);
+    for _ in 0..2 {
+        let failed = place.call(&["resume", &id, "--retry"]).exits(1);
+        replayed(words(&failed, "begin again from before it with:"));
+        let listed = place.call(&["checkpoints", &id]).exits(0);
+        replayed(words(&listed, "replay from one with:"));
+    }
+}

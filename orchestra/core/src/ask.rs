@@ -2,6 +2,7 @@
 
 use orchestra_graph::Pipeline;
 
+use crate::context::Context;
 use crate::effect::{Effect, EffectId, Observation};
 use crate::human::{Answer, AnsweredBy, Question, Reply};
 use crate::line::{Flow, Move, Records, Step, facts};
@@ -52,6 +53,7 @@ impl Step<'_> {
         };
         let text = question.text.clone();
         let timed = question.timeout.is_some();
+        forget_text(&mut line.context);
         let id = line.id(self.totals.restarts);
         if timed {
             self.effects.push(Effect::CancelEffect { id: id.clone() });
@@ -97,6 +99,7 @@ impl Step<'_> {
         };
         let label = accepted.and_then(|accepted| accepted.options.into_iter().next());
         let (text, timeout) = (question.text.clone(), question.timeout.unwrap_or_default());
+        forget_text(&mut line.context);
         let id = line.id(self.totals.restarts);
         self.effects.push(Effect::CancelEffect { id: id.clone() });
         self.tell(|| Observation::InterviewTimeout {
@@ -118,6 +121,11 @@ impl Line {
         let facts = facts(pipeline, self, stage, &records);
         Question::at_gate(pipeline, stage.index(), name, &facts)
     }
+}
+
+/// Forgets what was written at an earlier gate: `human.gate.*` speaks of the answer that came last.
+fn forget_text(context: &mut Context) {
+    context.remove("human.gate.text");
 }
 
 /// The failure of a gate that has no choice to offer (rule H5).

@@ -28,7 +28,7 @@ impl Run {
         let runs_tool = self.pipeline.stage(id.node).kind() == kind::TOOL;
         let may = |key: &str, _: &Value| match KeyOwner::of(key) {
             None => true,
-            Some(KeyOwner::ToolStage) => runs_tool,
+            Some(KeyOwner::ToolStage) => runs_tool && is_own_tool_key(key),
             Some(_) => false,
         };
         let refused = retain(&mut outcome.context_updates, may);
@@ -87,6 +87,15 @@ impl Run {
             keys: keys_shown,
         });
     }
+}
+
+/// Returns whether a key is one that a tool may add to those that the engine measures: `tool.NAME` in this very spelling,
+/// and neither one of them nor above or below one.
+fn is_own_tool_key(key: &str) -> bool {
+    let name = key.strip_prefix("tool.").unwrap_or_default();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
+    let first = name.split('.').next().unwrap_or_default();
+    !first.is_empty() && name.chars().all(plain) && !["output", "exit_code", "last_line"].contains(&first)
 }
 
 /// Removes the values that may not be written; returns their keys.

@@ -238,7 +238,7 @@ pub fn offers(pipeline: &Pipeline, gate: NodeIndex, facts: &Facts<'_>) -> Offers
         };
         let mut tested = Vec::new();
         let edge = edge_of_choice(pipeline, gate, &as_if, &mut tested).or_else(|| {
-            let undecided = |tested: &Tested| reads_text(pipeline, tested.edge);
+            let undecided = |tested: &Tested| choice.freeform && reads_text(pipeline, tested.edge);
             tested
                 .iter()
                 .find(|tested| undecided(tested))

@@ -31,6 +31,9 @@ struct Point {
     workspace: Option<Value>,
     /// Where the run went from there.
     next: Vec<String>,
+    /// Whether the run had ended there.
+    #[serde(skip)]
+    at_end: bool,
 }
 
 #[derive(Serialize)]
@@ -96,7 +99,7 @@ pub(crate) fn checkpoints(
         "NEXT",
     ];
     terminal.result(&table(terminal, &head, rows.collect()));
-    if let Some(last) = last_to_replay(&points, has_ended(&events)) {
+    if let Some(last) = last_to_replay(&points) {
         let replay = runs.command("replay", &folder, &["--checkpoint", &last.checkpoint]);
         terminal.progress("");
         terminal.progress(&format!(
@@ -107,24 +110,10 @@ pub(crate) fn checkpoints(
     Ok(Exit::Ok)
 }
 
-/// The last point from which there is something to do. Where the run ended there is not.
-fn last_to_replay(points: &[Point], ended: bool) -> Option<&Point> {
-    let went_on = points.iter().rfind(|point| !point.next.is_empty());
-    match ended {
-        true => went_on,
-        false => points.last(),
-    }
-}
-
-fn has_ended(events: &[RunEvent]) -> bool {
-    let end = events.iter().rev().find_map(|event| match event.kind {
-        EventKind::PipelineCompleted { .. }
-        | EventKind::PipelineFailed { .. }
-        | EventKind::PipelineCancelled { .. } => Some(true),
-        EventKind::PipelineResumed { .. } | EventKind::PipelineStarted { .. } => Some(false),
-        _ => None,
-    });
-    end.unwrap_or(false)
+/// Returns the last point from which there is something to do. Where the run ended there is not, also if it was retried
+/// later.
+fn last_to_replay(points: &[Point]) -> Option<&Point> {
+    points.iter().rfind(|point| !point.at_end)
 }
 
 /// The commits of a snapshot, each behind the name of its repository.
@@ -165,6 +154,7 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
             name: None,
             workspace: None,
             next: Vec::new(),
+            at_end: false,
         };
         match &event.kind {
             EventKind::PipelineStarted { .. } if points.is_empty() => points.push(Point {
@@ -223,8 +213,16 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 ..
             } if ended.is_none() => {
                 let name = named(branch.as_deref(), node);
-                if let Some(last) = points.last_mut().filter(|last| !last.next.contains(&name)) {
+                let goes_on = |last: &&mut Point| !last.at_end && !last.next.contains(&name);
+                if let Some(last) = points.last_mut().filter(goes_on) {
                     last.next.push(name);
+                }
+            }
+            EventKind::PipelineCompleted { .. }
+            | EventKind::PipelineFailed { .. }
+            | EventKind::PipelineCancelled { .. } => {
+                if let Some(last) = points.last_mut() {
+                    last.at_end = true;
                 }
             }
             _ => {}

@@ -112,7 +112,7 @@ impl Rules<'_> {
             // What hangs on the text of the answer is decided when that is given.
             let by_text = tested.iter().map(|(place, _)| *place).find(|place| {
                 let condition = attribute(&edges[*place].1.attributes, "condition");
-                condition.contains("human.gate.text")
+                choice.free && condition.contains("human.gate.text")
             });
             match self.preferred(&edges, &places, &tested).or(by_text) {
                 Some(place) => {
@@ -203,6 +203,7 @@ impl Rules<'_> {
         };
         match reaction {
             Reaction::Answer(answer) => {
+                line.context.remove("human.gate.text");
                 let known = |choice: &&Choice| !choice.free || !is_offered(choice);
                 let fixed: Vec<Choice> = all.iter().filter(known).cloned().collect();
                 if let Some(choice) = named(&fixed, &answer) {
@@ -224,8 +225,12 @@ impl Rules<'_> {
                 }
                 Ok(skipped(line, name))
             }
-            Reaction::Skip => Ok(skipped(line, name)),
+            Reaction::Skip => {
+                line.context.remove("human.gate.text");
+                Ok(skipped(line, name))
+            }
             Reaction::Silence => {
+                line.context.remove("human.gate.text");
                 line.say(Step::Unanswered {
                     name,
                     default: default.as_ref().map(|choice| choice.label.clone()),
