@@ -78,7 +78,7 @@ impl Reader for Disk {
         };
         let metadata = fs::metadata(path).map_err(fault)?;
         if !metadata.is_file() {
-            return Err(ReadFault::Other("it is not a file".to_owned()));
+            return Err(ReadFault::Other("it is not a regular file".to_owned()));
         }
         if metadata.len() > limit {
             return Err(ReadFault::TooLong(metadata.len()));

@@ -42,7 +42,7 @@ fn lines_of_a_pipe_answer_and_nonsense_is_asked_again() {
     let shown = text(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{shown}");
     assert!(
-        shown.contains("`X` is none of the answers: [P] Publish"),
+        shown.contains("the line is none of the answers: [P] Publish"),
         "{shown}"
     );
     assert!(shown.contains("It also floats.\""), "{shown}");

@@ -281,17 +281,8 @@ impl CliBackend {
         }
         let command = self.command(&call)?;
         let output = command.run().await.map_err(not_run)?;
-        let json = match &self.settings.output {
-            CliOutput::Text => None,
-            CliOutput::Json(pointers) => Some((pointers, last_object(&output.stdout))),
-        };
-        let usage = json
-            .as_ref()
-            .and_then(|(pointers, found)| usage(pointers, found.as_ref()?));
-        let answered = self.exited(&output).and_then(|()| match &json {
-            None => Ok(output.stdout.trim_end().to_owned()),
-            Some((pointers, found)) => result(pointers, found.as_ref(), &output),
-        });
+        let (written, usage) = written(&self.settings.output, &output.stdout, &output.stderr);
+        let answered = self.exited(&output).and(written);
         match (answered, usage) {
             (Ok(text), Some(usage)) => Ok(CodergenReply::from(text).used(usage)),
             (Ok(text), None) => Ok(text.into()),
@@ -315,6 +306,7 @@ impl CliBackend {
             false => format!("{}\n\n{}", call.system.trim_end(), call.prompt),
         };
         let mut command = ShellCommand::new(&settings.command)
+            .of_stage(stage)
             .variable("ORCHESTRA_NODE_ID", stage.node().id())
             .variable("ORCHESTRA_RUN_ID", stage.run_id().to_string())
             .variable("ORCHESTRA_ATTEMPT_KEY", stage.attempt_key())
@@ -363,11 +355,12 @@ impl CliBackend {
 
     /// Whether the program ended as one does that is content.
     fn exited(&self, output: &ToolOutput) -> Result<(), BackendError> {
+        let with_last_words = |what| with_last_words(what, &output.stdout, &output.stderr);
         let (what, code) = match output.exit {
             Exit::Code(0) => return Ok(()),
             // What the shell says of a command that is not there, or cannot be run.
             Exit::Code(code @ (126 | 127)) => {
-                let said = with_last_words(format!("the program cannot be run: exit code {code}"), output);
+                let said = with_last_words(format!("the program cannot be run: exit code {code}"));
                 return Err(BackendError::terminal(said).code("cli_not_found"));
             }
             Exit::Code(code) => (format!("the program failed: exit code {code}"), "cli_failed"),
@@ -378,7 +371,7 @@ impl CliBackend {
             }
             _ => ("the program was cancelled".to_owned(), "cli_cancelled"),
         };
-        Err(BackendError::retryable(with_last_words(what, output)).code(code))
+        Err(BackendError::retryable(with_last_words(what)).code(code))
     }
 }
 
@@ -388,7 +381,10 @@ fn fresh(path: &Path, text: &str) -> io::Result<()> {
         Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.write(true).create_new(true).open(path)?;
     file.write_all(text.as_bytes())
 }
 
@@ -403,9 +399,9 @@ fn not_run(error: ProcessError) -> BackendError {
 }
 
 /// Adds the last lines of what a program said, of its errors if there are any.
-fn with_last_words(what: String, output: &ToolOutput) -> String {
-    let said = match output.stderr.trim() {
-        "" => output.stdout.trim(),
+fn with_last_words(what: String, stdout: &str, stderr: &str) -> String {
+    let said = match stderr.trim() {
+        "" => stdout.trim(),
         said => said,
     };
     let mut lines: Vec<&str> = said.lines().rev().take(LAST.0).collect();
@@ -416,6 +412,22 @@ fn with_last_words(what: String, output: &ToolOutput) -> String {
         (start, 0) => format!("{what}: {start}"),
         (start, _) => format!("{what}: {start} .."),
     }
+}
+
+/// The answer that a program wrote, and what it says that it used.
+pub(crate) fn written(
+    form: &CliOutput,
+    stdout: &str,
+    stderr: &str,
+) -> (Result<String, BackendError>, Option<Usage>) {
+    let CliOutput::Json(pointers) = form else {
+        return (Ok(stdout.trim_end().to_owned()), None);
+    };
+    let found = last_object(stdout);
+    let used = found.as_ref().and_then(|found| usage(pointers, found));
+    let wrong =
+        |what: String| BackendError::retryable(with_last_words(what, stdout, stderr)).code("cli_output");
+    (result(pointers, found.as_ref(), wrong), used)
 }
 
 /// The JSON of a program: all that it wrote, or the last line that is an object.
@@ -434,11 +446,10 @@ fn last_object(text: &str) -> Option<Value> {
 fn result(
     pointers: &CliPointers,
     found: Option<&Value>,
-    output: &ToolOutput,
+    wrong: impl FnOnce(String) -> BackendError,
 ) -> Result<String, BackendError> {
-    let wrong = |what: String| Err(BackendError::retryable(with_last_words(what, output)).code("cli_output"));
     let Some(found) = found else {
-        return wrong("the program was to write JSON, and did not".to_owned());
+        return Err(wrong("the program was to write JSON, and did not".to_owned()));
     };
     let answer = found.pointer(&pointers.result);
     let failed = pointers
@@ -454,10 +465,10 @@ fn result(
     }
     match answer {
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(Value::Null) | None => wrong(format!(
+        Some(Value::Null) | None => Err(wrong(format!(
             "the JSON of the program has no answer at `{}`",
             pointers.result
-        )),
+        ))),
         Some(other) => Ok(other.to_string()),
     }
 }

@@ -1,6 +1,7 @@
 //! A conversation between a model, its tools and perhaps a person, as a machine: what happened goes in, what is to be
 //! done next comes out. It does nothing itself, and the same events always give the same conversation.
 
+use orchestra_engine::ChatTurn;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -513,15 +514,14 @@ impl Conversation {
     }
 
     fn said(&mut self, text: &str) {
-        let text = text.trim();
-        let (command, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match command.to_ascii_lowercase().as_str() {
-            "/done" => self.end(Ended::Done),
-            "/approve" => self.end(Ended::Approved),
-            "/reject" => self.end(Ended::Rejected {
-                reason: rest.trim().to_owned(),
+        // What is no command was refused before it came here.
+        match ChatTurn::parse(text).unwrap_or(ChatTurn::Say(text)) {
+            ChatTurn::Done => self.end(Ended::Done),
+            ChatTurn::Approve => self.end(Ended::Approved),
+            ChatTurn::Reject(reason) => self.end(Ended::Rejected {
+                reason: reason.to_owned(),
             }),
-            _ => {
+            ChatTurn::Say(text) => {
                 self.messages.push(Message::user(text));
                 // A person who goes on talking is no loop.
                 self.turns = 0;

@@ -7,6 +7,8 @@ mod conversation;
 mod definition;
 mod fidelity;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hooks;
 mod judge;
 mod model;

@@ -386,7 +386,7 @@ impl Talk<'_> {
                         "{error}; asking again in {} s ({tries} of {MAX_TRIES} tries failed)",
                         wait.as_secs_f64()
                     ));
-                    tokio::time::sleep(wait).await;
+                    self.stage.sleep(wait).await;
                     delay *= 2;
                     tries += 1;
                 }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{Agent, BackendKind, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles};
-use orchestra_engine::{Disk, EngineBuilder, StageText};
+use orchestra_engine::{Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables};
 use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadFault, SharedPipeline};
 
 use crate::Entry;
@@ -17,15 +17,11 @@ use crate::terminal::Terminal;
 
 /// The usual name of a configuration.
 pub(crate) const FILE: &str = "orchestra.yaml";
-/// Endings of the names of variables that hold secrets.
-const SECRET_ENDINGS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"];
 /// The longest file of a user's agent or tool that is read, in bytes.
 const MAX_USER_FILE: u64 = 1 << 20;
 /// What can be done without a model.
 const OR_SIMULATE: &str =
     "or simulate: `--simulate-models` runs the tools all the same, `--simulate` runs nothing";
-/// Shorter values of such variables may be words that stand everywhere.
-const SHORTEST_SECRET: usize = 16;
 
 /// A project, and what runs its model stages.
 #[derive(Clone)]
@@ -304,17 +300,17 @@ pub(crate) fn print_resolution(resolution: &Resolution, terminal: &Terminal) -> 
     errors
 }
 
-/// The values of variables of the environment that are secrets by their names.
-pub(crate) fn secrets_of_environment() -> Vec<String> {
-    let secret = |(name, value): (String, String)| {
-        let name = name.to_ascii_uppercase();
-        let is_secret = SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending));
-        (is_secret && value.len() >= SHORTEST_SECRET && !Path::new(&value).exists()).then_some(value)
-    };
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter_map(secret)
-        .collect()
+/// Returns the secrets of the environment, and tells which variables that a pipeline lists are too short to be hidden.
+pub(crate) fn secrets_of_environment(pipeline: &Pipeline, terminal: &Terminal) -> Vec<String> {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let secrets = EnvironmentSecrets::find(variables, &listed_variables(pipeline));
+    for name in secrets.too_short {
+        terminal.progress(&format!(
+            "warning: the value of `{name}`, which `tool_env` lists, is too short to be redacted; use one of at least 4 bytes"
+        ));
+    }
+    secrets.values
 }
 
 fn format(terminal: &Terminal) -> Format {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use orchestra_engine::{
-    Answer, AutoApprove, InterviewError, Interviewer, Question, QuestionKind, QueueInterviewer,
+    Answer, AutoApprove, ChatTurn, InterviewError, Interviewer, Question, QuestionKind, QueueInterviewer,
 };
 use orchestra_graph::{Pipeline, kind};
 use orchestra_testkit::{answered_gate, check_answer, gate_question};
@@ -57,7 +57,9 @@ pub(crate) fn given(
                 let message = format!("`{}` is no way to finish a merge", choice.escape_debug());
                 return Err(CliError::usage("unknown_choice", message).help(WAYS_TO_MERGE));
             }
-        } else if !talking.iter().any(|stage| stage == node) {
+        } else if talking.iter().any(|stage| stage == node) {
+            ChatTurn::parse(choice).map_err(|refused| CliError::usage("unknown_command", refused))?;
+        } else {
             let question = answered_gate(pipeline, node)?;
             check_answer(&question, &answer, &[])?;
         }

@@ -22,6 +22,7 @@ const EXIT_CODES: &str = "Exit codes:
   5  the run waits for a person, and nobody can be asked
   6  a budget or the longest time was reached
   7  another process owns the run
+  74  the output could not be written
   130  stopped from outside: cancelled, paused or interrupted";
 
 /// The folder of all run folders, where nothing else is said.
@@ -236,6 +237,9 @@ pub(crate) struct ResumeArgs {
     /// Take the run from a process that hangs; should it wake, it can write nothing more
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Go on although records of the run are lost: from the latest state that is left, doing again what came since
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
     /// Retry a run that failed, at the stage that failed
     #[arg(long)]
     pub(crate) retry: bool,

@@ -4,7 +4,9 @@ use std::io::{BufRead, ErrorKind, IsTerminal, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestra_engine::{Answer, AnsweredBy, InterviewError, Interviewer, Question, QuestionKind};
+use orchestra_engine::{
+    Accepted, Answer, AnsweredBy, ChatTurn, InterviewError, Interviewer, Question, QuestionKind, Reply,
+};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
@@ -194,15 +196,25 @@ impl Console {
             shown.ask(&self.prompt(question, deadline));
             let refused = match self.line(&mut lines, question, &mut shown).await? {
                 Line::Text(line) => {
-                    shown.answered((!self.attended).then_some(&line));
                     let answer = Answer::choice(line).by(by);
                     match question.accept(&answer) {
-                        Ok(_) => return Ok(answer),
-                        Err(refused) => refused.to_string(),
+                        Ok(accepted) => {
+                            shown.answered((!self.attended).then(|| taken(question, &answer, &accepted)));
+                            return Ok(answer);
+                        }
+                        Err(refused) if self.attended => {
+                            shown.answered(None);
+                            refused.to_string()
+                        }
+                        // What comes from a pipe may be secret.
+                        Err(refused) => {
+                            shown.answered(Some(String::new()));
+                            refused.without_answer()
+                        }
                     }
                 }
                 Line::TooLong => {
-                    shown.answered(None);
+                    shown.answered((!self.attended).then(String::new));
                     format!("a line of more than {MAX_LINE} bytes is no answer")
                 }
             };
@@ -277,11 +289,11 @@ impl<'s> Shown<'s> {
         self.margin = "    ";
     }
 
-    /// The line has come; where nobody typed it, it is shown.
-    fn answered(&mut self, line: Option<&String>) {
+    /// The line has come; where nobody typed it, what it says is shown.
+    fn answered(&mut self, line: Option<String>) {
         self.waiting = false;
         if let Some(line) = line {
-            self.write(&format!("{}{}\n", self.margin, indented(line)));
+            self.write(&format!("{}{}\n", self.margin, indented(&line)));
         }
     }
 }
@@ -292,6 +304,31 @@ impl Drop for Shown<'_> {
             self.screen.end_line();
         }
         self.screen.close();
+    }
+}
+
+/// Returns what a line of a pipe has chosen. Text that may be anything is not shown.
+fn taken(question: &Question, answer: &Answer, accepted: &Accepted) -> String {
+    const TEXT: &str = "(a text, which is not shown)";
+    if let Some(yes) = accepted.is_yes() {
+        return if yes { "yes" } else { "no" }.to_owned();
+    }
+    if question.is_chat() {
+        let Reply::Chosen(words) = &answer.reply else {
+            return TEXT.to_owned();
+        };
+        return match ChatTurn::parse(&words.concat()) {
+            Ok(ChatTurn::Done) => "/done".to_owned(),
+            Ok(ChatTurn::Approve) => "/approve".to_owned(),
+            Ok(ChatTurn::Reject("")) => "/reject".to_owned(),
+            Ok(ChatTurn::Reject(_)) => format!("/reject {TEXT}"),
+            _ => TEXT.to_owned(),
+        };
+    }
+    let options: Vec<String> = accepted.options.iter().map(ToString::to_string).collect();
+    match &accepted.text {
+        Some(_) => TEXT.to_owned(),
+        None => options.join(", "),
     }
 }
 
@@ -421,13 +458,9 @@ fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
     }
 }
 
-/// Text of somebody else for the screen: further lines stand under the first, and nothing in it moves the cursor.
+/// Returns text of somebody else for the screen: further lines stand under the first.
 pub(crate) fn indented(text: &str) -> String {
-    let lines = text.trim_end().lines().map(|line| {
-        let shown = |c: char| if c.is_control() { ' ' } else { c };
-        line.chars().map(shown).collect::<String>()
-    });
-    lines.collect::<Vec<_>>().join("\n    ")
+    text.trim_end().lines().collect::<Vec<_>>().join("\n    ")
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! One run in depth: the path that it took with all attempts, why it took each edge, what it used, where it stands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
+use std::rc::Rc;
 
-use orchestra_engine::{EventKind, Owner, RunEvent, RunFolder, TestedCondition, WithheldOption};
+use orchestra_engine::{EventKind, EventLine, Owner, RunEvent, RunFolder, TestedCondition, WithheldOption};
 use orchestra_graph::Rule;
 use orchestra_sessions::{
-    NodeTotals, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
+    NodeTotals, Session, SessionIndex, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::commands::status::{failed_at, paint, stands, took, used};
 use crate::console::indented;
@@ -16,6 +18,7 @@ use crate::error::CliError;
 use crate::finish::Stopped;
 use crate::layout::{Cell, between, clock, cost, long, moment, now, table, thousands, tokens};
 use crate::progress::{named, one_line, time};
+use crate::rows::{Rows, seq};
 use crate::runs::Runs;
 use crate::terminal::{Paint, Terminal};
 use crate::waiting::{Open, Waiting};
@@ -24,19 +27,28 @@ use crate::workspace::{BranchStates, branches, short};
 /// How many entries of a path are shown, the latest ones.
 const MOST: usize = 200;
 
+/// How many lines of an error are shown.
+const MOST_LINES: usize = 100;
+
 /// All that is known of a run.
 #[derive(Serialize)]
 pub(crate) struct Depth {
     #[serde(flatten)]
     session: Session,
     owner: Option<Owner>,
-    path: Vec<StageRow>,
-    transitions: Vec<TransitionRow>,
-    tool_calls: Vec<ToolCallRow>,
+    path: Rows<StageRow>,
+    transitions: Rows<TransitionRow>,
+    tool_calls: Rows<ToolCallRow>,
     nodes: Vec<NodeTotals>,
     questions: Vec<Asked>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<Warned>,
+    /// The attempts that are under way, or were cut short.
+    #[serde(skip)]
+    open: Vec<StageRow>,
+    /// The latest attempts that failed.
+    #[serde(skip)]
+    failed: Vec<StageRow>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    warnings: VecDeque<Warned>,
     #[serde(skip_serializing_if = "BranchStates::is_empty")]
     workspace: BranchStates,
     /// The command that goes on with it, where one can.
@@ -126,27 +138,37 @@ impl Asked {
 }
 
 impl Depth {
-    /// Reads it.
+    /// Reads it; of warnings only the latest, unless `whole`.
     ///
     /// # Errors
     /// The run folder or the index cannot be read.
-    pub(crate) fn of(runs: &Runs, folder: &Path) -> Result<Depth, CliError> {
+    pub(crate) fn of(runs: &Runs, folder: &Path, whole: bool) -> Result<Depth, CliError> {
         let run = RunFolder::open(folder)?;
         let (index, name) = runs.index_of(folder)?;
+        let index = Rc::new(index);
         let session = stands(index.run(&name)?);
-        let events = run.events(1)?.into_iter();
-        let events: Vec<RunEvent> = events
-            .filter_map(|event| serde_json::from_value(event).ok())
-            .collect();
-        let mut waiting = Waiting::default();
-        if matches!(
+        let waits = matches!(
             session.status,
             SessionStatus::Running | SessionStatus::Paused | SessionStatus::Interrupted
-        ) {
-            events.iter().for_each(|event| waiting.event(event));
-        }
+        );
+        let mut waiting = Waiting::default();
+        let mut warnings = VecDeque::new();
+        let mut snapshot = None;
+        run.each_event(|line| {
+            match line.name() {
+                Some("StageWarning") => warnings.extend(line.event().as_ref().and_then(Warned::from_event)),
+                Some("SnapshotSaved") => snapshot = saved(line, &run.manifest().run).or(snapshot.take()),
+                _ => {}
+            }
+            if !whole && warnings.len() > MOST {
+                warnings.pop_front();
+            }
+            if waits {
+                waiting.line(line);
+            }
+        })?;
         let workspace = match run.manifest().workspace {
-            Some(_) => branches(run.manifest(), &events),
+            Some(_) => branches(run.manifest(), snapshot.as_ref()),
             None => BranchStates::new(),
         };
         let stopped = Stopped::in_folder(runs, Some(folder));
@@ -160,12 +182,14 @@ impl Depth {
         };
         Ok(Depth {
             owner: run.owner()?,
-            path: index.stages(&name)?,
-            transitions: index.transitions(&name)?,
-            tool_calls: index.tool_calls(&name)?,
             nodes: index.node_totals(&name)?,
+            open: index.open_stages(&name)?,
+            failed: index.failed_stages(&name, MOST)?,
+            path: Rows::new(&index, &name, SessionIndex::stages_in, |row| row.seq),
+            transitions: Rows::new(&index, &name, SessionIndex::transitions_in, |row| row.seq),
+            tool_calls: Rows::new(&index, &name, SessionIndex::tool_calls_in, |row| row.seq),
             questions: waiting.iter().map(Asked::of).collect(),
-            warnings: events.iter().filter_map(Warned::from_event).collect(),
+            warnings,
             workspace,
             resume,
             failed_at: failed_at(&session),
@@ -178,52 +202,53 @@ impl Depth {
         })
     }
 
-    /// For people; without `all`, of a long path only what is latest.
-    pub(crate) fn text(&self, runs: &Runs, all: bool, terminal: &Terminal) -> String {
-        let mut page = Page {
+    /// Prints it for people; without `all`, of a long path only what is latest.
+    pub(crate) fn print(&self, runs: &Runs, all: bool, terminal: &Terminal) -> Result<(), CliError> {
+        let mut sheet = Sheet {
             terminal,
-            lines: Vec::new(),
+            text: String::new(),
         };
-        self.head(runs, &mut page);
-        self.path(all, &mut page);
-        self.standing(&mut page);
-        self.nodes(&mut page);
-        self.errors(&mut page);
-        self.warnings(&mut page);
+        self.head(runs, &mut sheet);
+        self.path(all, &mut sheet)?;
+        self.standing(&mut sheet);
+        self.nodes(&mut sheet);
+        self.errors(&mut sheet);
+        self.warnings(&mut sheet);
         for (words, command) in [
             ("resume with", &self.resume),
             ("begin again from before it with", &self.replay),
             ("retry with", &self.retry),
         ] {
             if let Some(command) = command {
-                page.line("");
-                page.line(&format!(
+                sheet.line("");
+                sheet.line(&format!(
                     "{words}: {}",
                     terminal.paint_result(Paint::Bold, command)
                 ));
             }
         }
-        page.lines.join("\n")
+        sheet.print();
+        Ok(())
     }
 
-    fn head(&self, runs: &Runs, page: &mut Page<'_>) {
+    fn head(&self, runs: &Runs, sheet: &mut Sheet<'_>) {
         let session = &self.session;
-        let status = page.paint(paint(session.status), session.status.word());
+        let status = sheet.paint(paint(session.status), session.status.word());
         let reason = session
             .reason
             .as_deref()
             .map(|reason| format!(": {}", one_line(reason)));
         let simulated = if session.simulated { " (simulated)" } else { "" };
-        let title = page.paint(Paint::Bold, &session.name);
-        page.line(&format!("{title}  {}{simulated}", session.run));
-        page.fact("status", &format!("{status}{}", reason.unwrap_or_default()));
-        page.fact("goal", &one_line(&session.goal));
-        page.fact("file", &session.file);
-        page.fact("folder", &runs.shown(&session.folder));
+        let title = sheet.paint(Paint::Bold, &session.name);
+        sheet.line(&format!("{title}  {}{simulated}", session.run));
+        sheet.fact("status", &format!("{status}{}", reason.unwrap_or_default()));
+        sheet.fact("goal", &one_line(&session.goal));
+        sheet.fact("file", &session.file);
+        sheet.fact("folder", &runs.shown(&session.folder));
         if let Some(started) = session.started {
             let took = took(session);
             let ended = session.ended.map(|ended| format!(", ended {}", moment(ended)));
-            page.fact(
+            sheet.fact(
                 "started",
                 &format!(
                     "{} UTC{}, took {took}",
@@ -233,20 +258,20 @@ impl Depth {
             );
         }
         if let Some(owner) = &self.owner {
-            page.fact("owner", &owner.to_string());
+            sheet.fact("owner", &owner.to_string());
         }
         if let Some(from) = &session.replayed_from {
-            page.fact("replay of", &format!("{} from {}", from.run, from.checkpoint));
+            sheet.fact("replay of", &format!("{} from {}", from.run, from.checkpoint));
         }
         let last = session
             .checkpoint
             .as_deref()
             .map(|last| format!(", the last is {last}"));
-        page.fact(
+        sheet.fact(
             "checkpoints",
             &format!("{}{}", session.checkpoints, last.unwrap_or_default()),
         );
-        page.fact("used", &used(session.usage));
+        sheet.fact("used", &used(session.usage));
         let width = self.workspace.keys().map(String::len).max().unwrap_or(0);
         for (at, (name, state)) in self.workspace.iter().enumerate() {
             let stands = match (&state.merging, state.git_sha == state.base) {
@@ -256,7 +281,7 @@ impl Depth {
             };
             let (branch, base) = (&state.branch, short(&state.base));
             let key = if at == 0 { "works on" } else { "" };
-            page.fact(key, &format!("{name:<width$}  {branch} from {base}, {stands}"));
+            sheet.fact(key, &format!("{name:<width$}  {branch} from {base}, {stands}"));
         }
         let counts = [
             (session.epoch.saturating_sub(1), "resumed"),
@@ -266,41 +291,76 @@ impl Depth {
         let counts: Vec<String> = counts
             .map(|(count, word)| format!("{word} {count} times"))
             .collect();
-        page.fact("again", &counts.join(", "));
+        sheet.fact("again", &counts.join(", "));
         if session.skipped_lines > 0 {
             let lines = session.skipped_lines;
-            page.fact(
+            sheet.fact(
                 "unread",
                 &format!("{lines} lines of `events.jsonl` could not be read"),
             );
         }
     }
 
-    /// Stages, the tools that they called and the ways that were chosen, in their order.
-    fn path(&self, all: bool, page: &mut Page<'_>) {
-        let mut entries: Vec<(u64, Entry<'_>)> = Vec::new();
-        entries.extend(self.path.iter().map(|row| (row.seq, Entry::Stage(row))));
-        entries.extend(self.tool_calls.iter().map(|row| (row.seq, Entry::Tool(row))));
-        entries.extend(self.transitions.iter().map(|row| (row.seq, Entry::Went(row))));
-        entries.sort_by_key(|(seq, _)| *seq);
-        page.heading("path");
-        let left_out = match all {
-            true => 0,
-            false => entries.len().saturating_sub(MOST),
-        };
-        if left_out > 0 {
-            let text = format!(
-                "  .. {} entries before, which `--all` shows",
-                thousands(left_out as u64)
-            );
-            page.line(&page.paint(Paint::Dim, &text));
-        }
-        for (_, entry) in entries.iter().skip(left_out) {
-            match entry {
-                Entry::Stage(row) => page.stage(row, self.mark(row)),
-                Entry::Tool(row) => page.tool(row),
-                Entry::Went(row) => page.went(row),
+    /// Prints stages, the tools that they called and the ways that were chosen, in their order.
+    fn path(&self, all: bool, sheet: &mut Sheet<'_>) -> Result<(), CliError> {
+        sheet.heading("path");
+        let total = self.session.stages + self.session.transitions + self.session.tool_calls;
+        if all {
+            let mut stages = self.path.each().peekable();
+            let mut tools = self.tool_calls.each().peekable();
+            let mut ways = self.transitions.each().peekable();
+            loop {
+                let heads = [seq(stages.peek()), seq(tools.peek()), seq(ways.peek())];
+                let Some(next) = heads.into_iter().flatten().min() else {
+                    return Ok(());
+                };
+                let entry = if seq(stages.peek()) == Some(next) {
+                    stages.next().transpose()?.map(|(_, row)| Entry::Stage(row))
+                } else if seq(tools.peek()) == Some(next) {
+                    tools.next().transpose()?.map(|(_, row)| Entry::Tool(row))
+                } else {
+                    ways.next().transpose()?.map(|(_, row)| Entry::Went(row))
+                };
+                entry.iter().for_each(|entry| self.entry(entry, sheet));
             }
+        }
+        let mut entries: Vec<(u64, Entry)> = Vec::new();
+        entries.extend(
+            self.path
+                .last(MOST)?
+                .into_iter()
+                .map(|row| (row.seq, Entry::Stage(row))),
+        );
+        entries.extend(
+            self.tool_calls
+                .last(MOST)?
+                .into_iter()
+                .map(|row| (row.seq, Entry::Tool(row))),
+        );
+        entries.extend(
+            self.transitions
+                .last(MOST)?
+                .into_iter()
+                .map(|row| (row.seq, Entry::Went(row))),
+        );
+        entries.sort_by_key(|(seq, _)| *seq);
+        let first = entries.len().saturating_sub(MOST);
+        let left_out = total.saturating_sub(MOST as u64);
+        if left_out > 0 {
+            let text = format!("  .. {} entries before, which `--all` shows", thousands(left_out));
+            sheet.line(&sheet.paint(Paint::Dim, &text));
+        }
+        for (_, entry) in entries.iter().skip(first) {
+            self.entry(entry, sheet);
+        }
+        Ok(())
+    }
+
+    fn entry(&self, entry: &Entry, sheet: &mut Sheet<'_>) {
+        match entry {
+            Entry::Stage(row) => sheet.stage(row, self.mark(row)),
+            Entry::Tool(row) => sheet.tool(row),
+            Entry::Went(row) => sheet.went(row),
         }
     }
 
@@ -312,7 +372,7 @@ impl Depth {
             (StageState::Completed, Some(word)) => (word, Paint::Good),
             (StageState::Failed, _) if row.will_retry => ("again", Paint::Bad),
             (StageState::Failed, _) => ("failed", Paint::Bad),
-            _ if self.questions.iter().any(asks) && !self.was_made_again(row) => ("asks", Paint::Warn),
+            _ if self.questions.iter().any(asks) && self.is_open(row) => ("asks", Paint::Warn),
             (StageState::Running, _) if self.goes_on() => ("...", Paint::Bold),
             _ => ("cut", Paint::Warn),
         }
@@ -323,7 +383,7 @@ impl Depth {
     }
 
     /// Where it stands now.
-    fn standing(&self, page: &mut Page<'_>) {
+    fn standing(&self, sheet: &mut Sheet<'_>) {
         if !matches!(
             self.session.status,
             SessionStatus::Running | SessionStatus::Paused | SessionStatus::Interrupted
@@ -336,9 +396,9 @@ impl Depth {
             .map(|asked| (asked.node.as_str(), asked.branch.as_deref()))
             .collect();
         let mut lines = Vec::new();
-        for row in &self.path {
+        for row in &self.open {
             let asks = asking.contains(&(row.node.as_str(), row.branch.as_deref()));
-            let pending = row.state == StageState::Running || self.was_cut(row);
+            let pending = row.state == StageState::Running || !self.goes_on();
             if !pending || asks {
                 continue;
             }
@@ -376,26 +436,17 @@ impl Depth {
         if lines.is_empty() {
             return;
         }
-        page.heading("now");
+        sheet.heading("now");
         for line in lines {
-            page.line(&format!("  {line}"));
+            sheet.line(&format!("  {line}"));
         }
     }
 
-    /// Whether an attempt was cut short by the last stop of the run, and not made again.
-    fn was_cut(&self, row: &StageRow) -> bool {
-        let cut = matches!(row.state, StageState::Cancelled | StageState::Interrupted);
-        let went = |later: &TransitionRow| later.seq > row.seq && later.branch == row.branch;
-        cut && !self.goes_on() && !self.was_made_again(row) && !self.transitions.iter().any(went)
+    fn is_open(&self, row: &StageRow) -> bool {
+        self.open.iter().any(|open| open.seq == row.seq)
     }
 
-    fn was_made_again(&self, row: &StageRow) -> bool {
-        let again =
-            |later: &StageRow| later.seq > row.seq && later.node == row.node && later.branch == row.branch;
-        self.path.iter().any(again)
-    }
-
-    fn nodes(&self, page: &mut Page<'_>) {
+    fn nodes(&self, sheet: &mut Sheet<'_>) {
         if self.nodes.is_empty() {
             return;
         }
@@ -419,47 +470,59 @@ impl Depth {
         let head = [
             "  NODE", "ATTEMPTS", "FAILED", "REPEATED", "TOOLS", "TIME", "TOKENS", "COST", "OUTCOME",
         ];
-        page.heading("nodes");
-        page.line(&table(page.terminal, &head, rows.collect()));
+        sheet.heading("nodes");
+        sheet.line(&table(sheet.terminal, &head, rows.collect()));
     }
 
-    fn warnings(&self, page: &mut Page<'_>) {
+    fn warnings(&self, sheet: &mut Sheet<'_>) {
         if self.warnings.is_empty() {
             return;
         }
-        page.heading("warnings");
-        let first = self.warnings.len().saturating_sub(MOST);
-        for warned in &self.warnings[first..] {
-            page.line(&format!("  {}: {}", warned.node, warned.message));
+        sheet.heading("warnings");
+        for warned in &self.warnings {
+            sheet.line(&format!("  {}: {}", warned.node, indented(&warned.message)));
         }
     }
 
-    fn errors(&self, page: &mut Page<'_>) {
-        let failed: Vec<(&StageRow, &str)> = self
-            .path
-            .iter()
-            .filter_map(|row| Some((row, row.error.as_deref()?)))
-            .collect();
-        if failed.is_empty() {
+    fn errors(&self, sheet: &mut Sheet<'_>) {
+        if self.failed.is_empty() {
             return;
         }
-        page.heading("errors");
-        let first = failed.len().saturating_sub(MOST);
-        for (row, error) in &failed[first..] {
+        sheet.heading("errors");
+        for row in &self.failed {
             let then = if row.will_retry { ", tried again" } else { "" };
-            page.line(&format!("  {}{then}", attempt(row)));
-            for line in error.lines().take(20) {
-                page.line(&format!("      {}", one_line(line)));
+            sheet.line(&format!("  {}{then}", attempt(row)));
+            let error = row.error.as_deref().unwrap_or_default();
+            for line in error.lines().take(MOST_LINES) {
+                sheet.line(&format!("      {line}"));
+            }
+            let more = error.lines().count().saturating_sub(MOST_LINES);
+            if more > 0 {
+                let text = format!("      .. {more} more lines, which `status --json` shows");
+                sheet.line(&sheet.paint(Paint::Dim, &text));
             }
         }
     }
 }
 
+/// Returns the snapshot that a line tells of, where it is one of the main line of this run.
+fn saved(line: EventLine<'_>, run: &str) -> Option<Value> {
+    let event = line.event()?;
+    match event.kind {
+        EventKind::SnapshotSaved {
+            branch: None,
+            snapshot,
+            ..
+        } if *event.run == *run => Some(Value::clone(&snapshot)),
+        _ => None,
+    }
+}
+
 /// Something on the path of a run.
-enum Entry<'d> {
-    Stage(&'d StageRow),
-    Tool(&'d ToolCallRow),
-    Went(&'d TransitionRow),
+enum Entry {
+    Stage(StageRow),
+    Tool(ToolCallRow),
+    Went(TransitionRow),
 }
 
 /// A stage with its branch, its visit and its attempt.
@@ -469,19 +532,33 @@ fn attempt(row: &StageRow) -> String {
     format!("{}{again}{repeated}", named(row.branch.as_deref(), &row.node))
 }
 
-/// The text that is made.
-struct Page<'p> {
+/// The text that is printed, a piece at a time.
+struct Sheet<'p> {
     terminal: &'p Terminal,
-    lines: Vec<String>,
+    text: String,
 }
 
-impl Page<'_> {
+/// How many bytes of text are printed at once.
+const PIECE: usize = 64 << 10;
+
+impl Sheet<'_> {
     fn paint(&self, paint: Paint, text: &str) -> String {
         self.terminal.paint_result(paint, text)
     }
 
     fn line(&mut self, line: &str) {
-        self.lines.push(line.trim_end().to_owned());
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+        if self.text.len() >= PIECE {
+            self.print();
+        }
+    }
+
+    fn print(&mut self) {
+        if let Some(text) = self.text.strip_suffix('\n') {
+            self.terminal.result(text);
+        }
+        self.text.clear();
     }
 
     fn heading(&mut self, text: &str) {

@@ -47,6 +47,8 @@ pub(crate) struct StartOptions {
 #[derive(Debug, Default)]
 pub(crate) struct GoOnOptions {
     pub(crate) accept_changes: bool,
+    /// Whether a run goes on although records of it are lost.
+    pub(crate) accept_loss: bool,
     pub(crate) limits: Limits,
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Limits {
 }
 
 type BeginFuture = Pin<Box<dyn Future<Output = Result<RunHandle, StartError>>>>;
-type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture>;
+type BeginRun = Box<dyn Fn(&Engine, Begin) -> BeginFuture + Send>;
 
 /// A pipeline that a program is compiled with, and how to start it. `orchestra::main!` makes these.
 ///
@@ -95,9 +97,9 @@ pub struct Entry {
 
 impl Entry {
     /// An entry of a bound pipeline; `handlers` makes its handlers anew for each run.
-    pub fn new<B, H, S>(name: &str, binding: B, handlers: impl Fn() -> S + 'static) -> Entry
+    pub fn new<B, H, S>(name: &str, binding: B, handlers: impl Fn() -> S + Send + 'static) -> Entry
     where
-        B: Binding<H> + Clone + 'static,
+        B: Binding<H> + Clone + Send + 'static,
         H: HandlerSet,
         S: Supplies<H>,
     {
@@ -140,7 +142,7 @@ impl Entry {
     /// An entry of a bound pipeline whose handlers have a default.
     pub fn with_default<B, H>(name: &str, binding: B) -> Entry
     where
-        B: Binding<H> + Clone + 'static,
+        B: Binding<H> + Clone + Send + 'static,
         H: HandlerSet + Default,
     {
         Entry::new(name, binding, H::default)
@@ -247,6 +249,9 @@ fn replay(builder: ReplayBuilder, run_dir: Option<PathBuf>, options: GoOnOptions
 fn go_on(mut builder: ResumeBuilder, options: &GoOnOptions) -> ResumeBuilder {
     if options.accept_changes {
         builder = builder.accept_changes();
+    }
+    if options.accept_loss {
+        builder = builder.accept_loss();
     }
     if let Some(limit) = options.limits.time {
         builder = builder.max_time(limit);

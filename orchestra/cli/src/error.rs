@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::process::ExitCode;
 
-use orchestra_engine::StoreError;
+use orchestra_engine::{StoreError, SystemError};
 use orchestra_sessions::SessionError;
 use orchestra_testkit::ScriptError;
 
@@ -18,17 +18,33 @@ pub(crate) enum Exit {
     WaitsForHuman = 5,
     Budget = 6,
     Owned = 7,
+    /// Output could not be written; the code is `EX_IOERR` of `sysexits.h`.
+    Output = 74,
     Cancelled = 130,
 }
 
 impl Exit {
+    /// Returns this code, or another one where this one says that all is well.
+    pub(crate) fn or(self, other: Exit) -> Exit {
+        match self {
+            Exit::Ok => other,
+            _ => self,
+        }
+    }
+
     /// The exit code of a run folder that cannot be used.
     pub(crate) fn of_store(error: &StoreError) -> Exit {
         match error {
-            StoreError::Owned { .. } | StoreError::OwnershipLost { .. } => Exit::Owned,
-            StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Version { .. } => {
-                Exit::RunFailed
+            StoreError::Owned { .. } | StoreError::OwnProcess { .. } | StoreError::OwnershipLost { .. } => {
+                Exit::Owned
             }
+            StoreError::Io { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::JournalCut { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::Tampered { .. }
+            | StoreError::FolderGone { .. }
+            | StoreError::Version { .. } => Exit::RunFailed,
             _ => Exit::Usage,
         }
     }
@@ -66,6 +82,11 @@ impl CliError {
     pub(crate) fn exit(mut self, exit: Exit) -> CliError {
         self.exit = exit;
         self
+    }
+
+    /// Returns what to do about it: how to raise the limit that it ran into, else its help.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        SystemError::limit_in(&self.message).or(self.help.as_deref())
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> CliError {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orchestra_engine::{
     Durability, EventKind, Question, RunEvent, RunFailure, RunFolder, RunHandle, RunResult, RunStatus,
+    SystemError,
 };
 use orchestra_graph::Pipeline;
 use orchestra_testkit::Coverage;
@@ -57,8 +58,9 @@ impl<'s> Stopped<'s> {
         let run = RunFolder::open(folder).ok()?;
         // Without a journal there is nothing to go back to.
         let journal = run.manifest().durability != Durability::None;
-        let events = journal.then(|| known_events(&run)).flatten()?;
-        let checkpoint = checkpoint_before(&events, code, node)?;
+        let checkpoint = journal
+            .then(|| checkpoint_before(|visit| visit_known(&run, &BEFORE, visit), code, node))
+            .flatten()?;
         Some(
             self.runs
                 .command("replay", folder, &["--checkpoint", &checkpoint]),
@@ -69,18 +71,35 @@ impl<'s> Stopped<'s> {
     fn asked(&self, gate: &str) -> Option<Question> {
         let run = RunFolder::open(self.folder.as_deref()?).ok()?;
         let mut waiting = Waiting::default();
-        known_events(&run)?.iter().for_each(|event| waiting.event(event));
+        run.each_event(|line| waiting.line(line)).ok()?;
         let mut open = waiting.iter().filter(|open| open.node == gate);
         open.next().map(|open| open.question.clone())
     }
 }
 
-/// Reads the events of a run. Those of a newer version, which this one does not know, are left out.
-fn known_events(run: &RunFolder) -> Option<Vec<RunEvent>> {
-    let lines = run.events(1).ok()?.into_iter();
-    let known = lines.filter_map(|event| serde_json::from_value(event).ok());
-    Some(known.collect())
+/// Visits the events of a run that have one of these names.
+fn visit_known(run: &RunFolder, names: &[&str], visit: &mut dyn FnMut(&RunEvent)) {
+    // What cannot be read tells nothing.
+    let _ = run.each_event(|line| {
+        if line.name().is_some_and(|name| names.contains(&name))
+            && let Some(event) = line.event()
+        {
+            visit(&event);
+        }
+    });
 }
+
+/// The events that tell where a run can begin again.
+const BEFORE: [&str; 8] = [
+    "PipelineStarted",
+    "PipelineResumed",
+    "CheckpointSaved",
+    "PipelineCompleted",
+    "PipelineFailed",
+    "PipelineCancelled",
+    "StageStarted",
+    "StageFailed",
+];
 
 /// The failures that a retry cannot get past before the pipeline is changed.
 const NEEDS_CHANGE: [&str; 6] = [
@@ -94,44 +113,47 @@ const NEEDS_CHANGE: [&str; 6] = [
 
 /// The last checkpoint before the stage began at which the run ended. An end that is marked as a failure did as it was
 /// told: there it is the stage that failed last.
-fn checkpoint_before(events: &[RunEvent], code: Option<&str>, node: Option<&str>) -> Option<String> {
-    let failed = || {
-        events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::StageFailed {
+fn checkpoint_before(
+    events: impl Fn(&mut dyn FnMut(&RunEvent)),
+    code: Option<&str>,
+    node: Option<&str>,
+) -> Option<String> {
+    let mut failed = None;
+    if code == Some("failure_end") {
+        events(&mut |event| {
+            if let EventKind::StageFailed {
                 node,
                 will_retry: false,
                 ..
-            } => Some(&**node),
-            _ => None,
-        })
-    };
-    let node = match code {
-        Some("failure_end") => failed().or(node),
-        _ => node,
-    };
-    let (mut points, mut before): (Vec<&str>, _) = (Vec::new(), None);
-    for event in events {
-        match &event.kind {
-            EventKind::PipelineStarted { .. } => points.push("cp_000000"),
-            EventKind::PipelineResumed { checkpoint, .. } if points.is_empty() => points.push(checkpoint),
-            EventKind::CheckpointSaved { checkpoint, .. } if !checkpoint.is_empty() => {
-                points.push(checkpoint);
-                points.dedup();
+            } = &event.kind
+            {
+                failed = Some(node.to_string());
             }
-            // Where the run ended nothing is left to do, also if it was retried later.
-            EventKind::PipelineCompleted { .. }
-            | EventKind::PipelineFailed { .. }
-            | EventKind::PipelineCancelled { .. } => drop(points.pop()),
-            EventKind::StageStarted {
-                node: begun,
-                attempt: 1,
-                repeat: false,
-                ..
-            } if node.is_none_or(|node| **begun == *node) => before = points.last().copied(),
-            _ => {}
-        }
+        });
     }
-    before.or(points.last().copied()).map(str::to_owned)
+    let node = failed.as_deref().or(node);
+    let (mut points, mut before): (Vec<String>, _) = (Vec::new(), None);
+    events(&mut |event| match &event.kind {
+        EventKind::PipelineStarted { .. } => points.push("cp_000000".to_owned()),
+        EventKind::PipelineResumed { checkpoint, .. } if points.is_empty() => points.push(checkpoint.clone()),
+        EventKind::CheckpointSaved { checkpoint, .. }
+            if !checkpoint.is_empty() && points.last() != Some(checkpoint) =>
+        {
+            points.push(checkpoint.clone());
+        }
+        // Where the run ended nothing is left to do, also if it was retried later.
+        EventKind::PipelineCompleted { .. }
+        | EventKind::PipelineFailed { .. }
+        | EventKind::PipelineCancelled { .. } => drop(points.pop()),
+        EventKind::StageStarted {
+            node: begun,
+            attempt: 1,
+            repeat: false,
+            ..
+        } if node.is_none_or(|node| **begun == *node) => before = points.last().cloned(),
+        _ => {}
+    });
+    before.or(points.pop())
 }
 
 /// The end of a run that this process executed.
@@ -146,6 +168,9 @@ pub(crate) struct Finish<'f> {
 struct Written<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
+    /// How to raise the limit that the run ran into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resume: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,16 +200,17 @@ impl Finish<'_> {
         };
         if terminal.json {
             if let Some(coverage) = coverage {
-                terminal.result(&serde_json::to_string(coverage).unwrap_or_default());
+                terminal.json_line(&serde_json::to_string(coverage).unwrap_or_default());
             }
             let written = Written {
                 workspace: left(result).map(|left| left.states()).unwrap_or_default(),
                 result,
+                help: advice(result),
                 resume: resume.as_deref(),
                 retry: retry.as_deref(),
                 replay: replay.as_deref(),
             };
-            terminal.result(&serde_json::to_string(&written).unwrap_or_default());
+            terminal.json_line(&serde_json::to_string(&written).unwrap_or_default());
         } else {
             self.tell_people(result, coverage);
         }
@@ -220,6 +246,9 @@ impl Finish<'_> {
                     how_to_answer(self.pipeline, node, self.stopped.asked(node))
                 ));
             }
+            if let Some(advice) = advice(result) {
+                terminal.say(&format!("  help: {advice}"));
+            }
         }
         let path = result.path.join(" -> ");
         let (paint, word) = verdict(result.status);
@@ -237,6 +266,11 @@ impl Finish<'_> {
             terminal.progress(&terminal.paint(Paint::Dim, &format!("run folder: {folder}")));
         }
     }
+}
+
+/// Returns how to raise the limit that a run ran into.
+fn advice(result: &RunResult) -> Option<&'static str> {
+    SystemError::limit_in(&result.failure.as_ref()?.to_string())
 }
 
 /// What a run has left in its repositories.
@@ -342,7 +376,8 @@ mod tests {
             saved(7, "test", "cp_000002"),
             began(8, "mend"),
         ];
-        let before = |code, node| checkpoint_before(&events, code, node);
+        let each = |visit: &mut dyn FnMut(&RunEvent)| events.iter().for_each(visit);
+        let before = |code, node| checkpoint_before(each, code, node);
         assert_eq!(
             before(Some("stage_failed"), Some("build")).as_deref(),
             Some("cp_000000")
@@ -357,6 +392,6 @@ mod tests {
             Some("cp_000002")
         );
         assert_eq!(before(Some("cancelled"), None).as_deref(), Some("cp_000002"));
-        assert_eq!(checkpoint_before(&[], None, None), None);
+        assert_eq!(checkpoint_before(|_| (), None, None), None);
     }
 }

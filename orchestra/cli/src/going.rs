@@ -28,6 +28,9 @@ use crate::workspace::{Kept, Repositories};
 /// Why a run pauses that a signal interrupted.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
+/// How long a run that a signal interrupted may take until it has begun, so that it can be paused.
+const BEGINNING: Duration = Duration::from_secs(2);
+
 /// A run that is about to begin, or to go on.
 pub(crate) struct Going<'g> {
     pub(crate) pipeline: SharedPipeline,
@@ -48,14 +51,13 @@ impl Going<'_> {
     /// Goes to the end, or to where it stops.
     pub(crate) fn go(self) -> Result<Exit, CliError> {
         let terminal = *self.terminal;
+        // No reader of the output may stop the run.
+        terminal.detach();
         let shown = Arc::new(Shown::new(terminal));
         let ear = Ear::default();
         let elsewhere = Arc::new(AnswerCommand::new(self.runs.clone()));
         let engine = self.engine(&shown, ear.clone(), elsewhere.clone())?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
+        let runtime = crate::runtime::runtime()?;
         let ended = runtime.block_on(self.follow(&engine, &shown, ear, &elsewhere));
         // What is told to stop at once is not waited for; the journal has what was done.
         runtime.shutdown_background();
@@ -86,7 +88,7 @@ impl Going<'_> {
             }
         };
         let mut builder = Engine::builder()
-            .secrets(secrets_of_environment())
+            .secrets(secrets_of_environment(&self.pipeline, &terminal))
             .runs_dir(self.runs.dir())
             .durability(self.durability)
             .interviewer(answers)
@@ -125,9 +127,22 @@ impl Going<'_> {
             Begin::Resume { folder, .. } | Begin::Replay { folder, .. } => Some(folder.clone()),
             Begin::Start(_) => None,
         };
-        let begun = match self.entry {
-            Some(entry) => entry.begin(engine, self.begin).await,
-            None => begin_loaded(engine, pipeline.clone(), self.begin).await,
+        let begin = async {
+            match self.entry {
+                Some(entry) => entry.begin(engine, self.begin).await,
+                None => begin_loaded(engine, pipeline.clone(), self.begin).await,
+            }
+        };
+        let (begun, interrupted) = until_begun(begin, &mut signals).await;
+        if interrupted {
+            Terminal::hurry();
+        }
+        let Some(begun) = begun else {
+            let resume = before.filter(|folder| RunFolder::is_one(folder));
+            return Err(CliError {
+                resume: resume.map(|folder| self.runs.command("resume", &folder, &[])),
+                ..CliError::usage("stopped", "interrupted while the run began").exit(Exit::Cancelled)
+            });
         };
         let handle = begun.map_err(|error| {
             let repositories = self
@@ -149,7 +164,7 @@ impl Going<'_> {
             stopped: Stopped::of(self.runs, &handle),
         };
         let listing = Listing::begin(self.runs.dir(), handle.run_dir(), ear, self.terminal);
-        let Some(ended) = to_the_end(handle, &mut signals, shown).await else {
+        let Some(ended) = to_the_end(handle, &mut signals, interrupted, shown).await else {
             shown.progress().clear();
             // Whoever looks at the index next takes in the rest.
             std::mem::forget(listing);
@@ -162,6 +177,9 @@ impl Going<'_> {
         listing.end(self.terminal);
         match ended {
             Ok(result) => {
+                if let Some(RunFailure::Paused { .. } | RunFailure::Cancelled { .. }) = result.failure {
+                    Terminal::hurry();
+                }
                 let coverage = simulated.then(|| coverage(&pipeline, &result));
                 Ok(finish.tell(&result, coverage.as_ref()))
             }
@@ -170,16 +188,42 @@ impl Going<'_> {
     }
 }
 
+/// Waits until the run has begun, and says whether a signal came meanwhile. A run that waits for others, such as for the lock
+/// of a repository, is given up by the second signal, or soon after the first one, which is `None`.
+async fn until_begun<T>(begin: impl Future<Output = T>, signals: &mut Signals) -> (Option<T>, bool) {
+    let mut begin = std::pin::pin!(begin);
+    tokio::select! {
+        begun = &mut begin => return (Some(begun), false),
+        () = signals.next() => {}
+    }
+    let begun = tokio::select! {
+        begun = &mut begin => Some(begun),
+        () = signals.next() => None,
+        () = tokio::time::sleep(BEGINNING) => None,
+    };
+    (begun, true)
+}
+
 /// Waits for the end. The first signal pauses the run, the second one gives it up, which is `None`.
 async fn to_the_end(
     handle: RunHandle,
     signals: &mut Signals,
+    mut interrupted: bool,
     shown: &Shown,
 ) -> Option<Result<RunResult, RunError>> {
     let canceller: Canceller = handle.canceller();
+    let pause = || {
+        Terminal::hurry();
+        canceller.pause(INTERRUPTED);
+        shown
+            .progress()
+            .interject("pausing: running stages are told to stop; once more stops at once");
+    };
+    if interrupted {
+        pause();
+    }
     let mut end = std::pin::pin!(handle.wait());
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let mut interrupted = false;
     loop {
         tokio::select! {
             ended = &mut end => return Some(ended),
@@ -189,8 +233,7 @@ async fn to_the_end(
                     return None;
                 }
                 interrupted = true;
-                canceller.pause(INTERRUPTED);
-                shown.progress().interject("pausing: running stages are told to stop; once more stops at once");
+                pause();
             }
         }
     }
@@ -199,7 +242,7 @@ async fn to_the_end(
 fn show(terminal: &Terminal, shown: &Shown, event: &RunEvent) {
     if terminal.json {
         // Events hold text and numbers alone, which cannot fail to be written.
-        terminal.result(&serde_json::to_string(event).unwrap_or_default());
+        terminal.event(&serde_json::to_string(event).unwrap_or_default());
     } else {
         shown.progress().event(event);
     }
@@ -287,6 +330,20 @@ pub(crate) fn start_error(error: &StartError, runs: &Runs, folder: Option<&Path>
                 command("attach", &[])
             )),
         ),
+        StartError::Store(
+            store @ (StoreError::JournalCut { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::NoRun {
+                missing: "journal.jsonl",
+                ..
+            }),
+        ) => fault(
+            Exit::of_store(store),
+            Some(format!(
+                "go on without what is lost with `{}`",
+                command("resume", &["--accept-loss"])
+            )),
+        ),
         StartError::Store(store) => fault(Exit::of_store(store), None),
         StartError::Workspace(_) => fault(Exit::Invalid, None),
         _ => fault(Exit::Usage, None),
@@ -307,6 +364,13 @@ pub(crate) fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
             ..
         }
     );
+    let is_gone = matches!(
+        error,
+        RunError::Store {
+            source: StoreError::FolderGone { .. },
+            ..
+        }
+    );
     CliError {
         exit: if lost_ownership {
             Exit::Owned
@@ -316,6 +380,6 @@ pub(crate) fn run_error(error: &RunError, stopped: &Stopped<'_>) -> CliError {
         code: error.code().into(),
         message: error.to_string(),
         help: None,
-        resume: (!lost_ownership).then(|| stopped.resume()).flatten(),
+        resume: (!lost_ownership && !is_gone).then(|| stopped.resume()).flatten(),
     }
 }

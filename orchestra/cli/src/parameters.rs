@@ -1,8 +1,8 @@
 //! The values of `--set`: literals, files and standard input.
 
-use std::fs::File;
 use std::io::{self, Read};
 
+use orchestra_engine::Disk;
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -46,7 +46,7 @@ pub(crate) fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, CliEr
                 return Err(CliError::usage("set_file", message).help(literal_at(key, "")));
             }
             Some(path) => {
-                let read = text(pair, &format!("`{path}`"), File::open(path));
+                let read = text(pair, &format!("`{path}`"), Disk::open(path));
                 read.map_err(|fault| fault.help(literal_at(key, path)))?
             }
         };

@@ -92,7 +92,8 @@ impl Pipelines {
             ));
         }
         let shown = name.replace('\\', "/");
-        match fs::read(name) {
+        // One byte more than is read says that there is more; where, the parser does.
+        match Disk::read_at_most(name, options.limits.bytes as u64 + 1) {
             Ok(bytes) => Ok(load_bytes(&shown, &bytes, &options)),
             Err(error) => Err(self.unreadable(name, &error)),
         }
@@ -172,7 +173,7 @@ pub(crate) fn print_report(terminal: &Terminal, report: &Report, format: Format)
     match format {
         Format::Json => {
             for line in orchestra_graph::render::json(report).lines() {
-                terminal.result(line);
+                terminal.json_line(line);
             }
         }
         Format::Concise => terminal.say(orchestra_graph::render::concise(report).trim_end()),
@@ -181,7 +182,7 @@ pub(crate) fn print_report(terminal: &Terminal, report: &Report, format: Format)
                 true => orchestra_graph::render::Style::Coloured,
                 false => orchestra_graph::render::Style::Plain,
             };
-            terminal.say(orchestra_graph::render::text(report, style).trim_end());
+            terminal.rendered(orchestra_graph::render::text(report, style).trim_end());
             terminal.say("");
         }
     }

@@ -339,6 +339,9 @@ impl Progress {
                 ));
             }
             EventKind::StageLog { node, message } => self.note(&format!("{node}: {message}")),
+            EventKind::PipelineWarning { message, .. } => {
+                self.note(&format!("warning: {}", one_line(message)));
+            }
             EventKind::StageWarning {
                 node,
                 branch,
@@ -415,13 +418,14 @@ impl Progress {
     }
 
     fn line(&mut self, text: &str) {
-        let text = text.trim_end();
+        // Nothing in it passes for a line of its own.
+        let text = text.trim_end().replace('\n', "\n          ");
         match &mut self.held {
-            Some(held) => held.push(text.to_owned()),
+            Some(held) => held.push(text),
             None => {
                 self.clear();
                 self.end_line();
-                self.terminal.progress(text);
+                self.terminal.progress(&text);
             }
         }
     }
@@ -447,14 +451,9 @@ impl Progress {
             self.terminal.write(&name);
             self.speaking = Some(node.to_owned());
         }
-        // Nothing in it moves the cursor, and further lines stand under the first.
-        let shown = |c: char| match c {
-            '\n' => "\n    ".to_owned(),
-            c if c.is_control() => " ".to_owned(),
-            c => c.to_string(),
-        };
-        let text: String = piece.text.chars().map(shown).collect();
-        self.terminal.write(&text);
+        // Further lines stand under the first.
+        self.terminal
+            .write(&piece.text.replace("\r\n", "\n").replace('\n', "\n    "));
         self.begun = true;
     }
 
@@ -481,14 +480,13 @@ impl Progress {
             format!("{}{} {since}", running.name, running.doing)
         });
         let text = live(&stages.collect::<Vec<_>>());
-        self.terminal.write(&format!("\r\x1b[2K{text}"));
-        self.shown = true;
+        self.shown |= self.terminal.live_line(&text);
     }
 
     /// Takes the live line away.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
-            self.terminal.write("\r\x1b[2K");
+            self.terminal.clear_line();
         }
     }
 }
@@ -569,11 +567,7 @@ pub(crate) fn one_line(text: &str) -> String {
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default()
         .trim();
-    let mut shown: String = line
-        .chars()
-        .take(MAX)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut shown: String = line.chars().take(MAX).collect();
     if line.chars().nth(MAX).is_some() {
         shown.push_str("..");
     }

@@ -1,11 +1,11 @@
 //! The events of a run that another process writes, as they come.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use orchestra_engine::{EventKind, RunEvent, RunFolder};
+use orchestra_engine::{Disk, EventKind, RunEvent, RunFolder, stage_folder_name};
 
 /// What is read at once at most.
 const ROOM: u64 = 4 << 20;
@@ -136,7 +136,7 @@ impl Tail {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<Vec<Told>> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match Disk::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?,
         };
@@ -171,9 +171,12 @@ impl Tail {
 
 impl Tail {
     fn event(&mut self, event: &RunEvent) {
-        let place = |node: &str| match self.restart {
-            0 => self.folder.join(node),
-            restart => self.folder.join(format!("restart-{restart}")).join(node),
+        let place = |node: &str| {
+            let node = stage_folder_name(node);
+            match self.restart {
+                0 => self.folder.join(&*node),
+                restart => self.folder.join(format!("restart-{restart}")).join(&*node),
+            }
         };
         match &event.kind {
             EventKind::StageStarted { node, .. } => {

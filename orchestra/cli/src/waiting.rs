@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestra_engine::{EventKind, Question, RunEvent, RunId, Timestamp};
+use orchestra_engine::{EventKind, EventLine, Question, RunEvent, RunId, Timestamp};
 
 use crate::layout::between;
 
@@ -46,6 +46,17 @@ impl Waiting {
     /// Those that wait, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Open> {
         self.open.iter().filter(|open| !open.cut)
+    }
+
+    /// Takes in a line of `events.jsonl`, which is parsed only where it matters.
+    pub(crate) fn line(&mut self, line: EventLine<'_>) {
+        let matters = match line.name() {
+            Some("InterviewStarted") => true,
+            _ => !self.open.is_empty(),
+        };
+        if let Some(event) = matters.then(|| line.event()).flatten() {
+            self.event(&event);
+        }
     }
 
     pub(crate) fn event(&mut self, event: &RunEvent) {

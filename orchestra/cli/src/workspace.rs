@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orchestra_config::Project;
-use orchestra_engine::{EventKind, Manifest, RunEvent, RunFolder, WorkspaceError};
+use orchestra_engine::{Manifest, RunFolder, WorkspaceError};
 use orchestra_workspace::{Git, GitCommand, GitWorkspace, SystemGit, WorkspaceFault};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -155,19 +155,11 @@ pub(crate) struct BranchState {
 /// The branches of a run by the names of the repositories; empty where it works in none.
 pub(crate) type BranchStates = BTreeMap<String, BranchState>;
 
-/// Where the branches of a run stand by what it has told.
-pub(crate) fn branches(manifest: &Manifest, events: &[RunEvent]) -> BranchStates {
+/// Returns where the branches of a run stand, by the last snapshot of its main line.
+pub(crate) fn branches(manifest: &Manifest, last: Option<&Value>) -> BranchStates {
     let Some(kept) = Kept::of(manifest) else {
         return BranchStates::new();
     };
-    let last = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::SnapshotSaved {
-            branch: None,
-            snapshot,
-            ..
-        } if *event.run == *manifest.run => Some(&**snapshot),
-        _ => None,
-    });
     let state = |(name, kept): (String, KeptRepository)| {
         let saved = |field: &str| last.and_then(|last| last[name.as_str()][field].as_str());
         let state = BranchState {

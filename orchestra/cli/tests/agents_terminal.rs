@@ -81,6 +81,16 @@ impl Seated {
         }
     }
 
+    /// Waits until the screen shows a text so many times.
+    #[track_caller]
+    fn shows_times(&self, text: &str, times: usize) {
+        let begun = Instant::now();
+        while self.screen().matches(text).count() < times {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", self.screen());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     fn types(&mut self, line: &str) {
         self.keyboard.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
@@ -155,4 +165,38 @@ fn what_was_not_streamed_is_shown_with_the_question() {
     assert!(paused.stderr.contains("Leaves fall."), "{}", paused.stderr);
     let resumed = project.call_with(&["resume", "last"], "/done\n").exits(0);
     assert!(resumed.stderr.contains("Leaves fall."), "{}", resumed.stderr);
+}
+
+#[test]
+fn a_mistyped_command_of_a_conversation_is_asked_again_and_the_model_does_not_see_it() {
+    let project = talk([Answer::text("Leaves fall."), Answer::text("Understood.")]);
+    let mut run = Seated::at(project.command(&["run", "t.dot"]));
+    run.shows_times("    > ", 1);
+    run.types("/aprove");
+    run.shows("unknown command `/aprove`; did you mean `/approve`? (`//aprove` sends it as text)");
+    run.types("/approve but longer");
+    run.shows("`/approve` takes no text; send the text first, then `/approve` alone");
+    run.types("//done is a command");
+    run.shows("Understood.");
+    // The prompt behind each line that was refused, and that of the second turn.
+    run.shows_times("    > ", 4);
+    run.types("/approve");
+    assert_eq!(run.ends(), 0);
+    let requests = project.server.requests();
+    assert_eq!(requests.len(), 2);
+    let last = requests[1].body.to_string();
+    assert!(
+        last.contains("/done is a command") && !last.contains("//done"),
+        "{last}"
+    );
+    assert!(!last.contains("aprove") && !last.contains("but longer"), "{last}");
+    // A command given beforehand is checked before the run begins.
+    let given = project
+        .call(&["run", "t.dot", "--answer", "talk=/aprove"])
+        .exits(2);
+    assert!(
+        given.stderr.contains("did you mean `/approve`?"),
+        "{}",
+        given.stderr
+    );
 }

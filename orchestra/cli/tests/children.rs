@@ -157,7 +157,7 @@ fn a_child_that_cannot_be_read_or_leads_back_is_told() {
         ),
         (
             "folder.dot",
-            "error[child_not_found]: child pipeline `folder.dot` cannot be read: it is not a file",
+            "error[child_not_found]: child pipeline `folder.dot` cannot be read: it is not a regular file",
         ),
         (
             "a.dot",
@@ -205,5 +205,9 @@ fn neither_pipes_nor_links_without_end_hold_the_program_up() {
         "digraph b { start -> r -> exit; r [shape=folder, label=R, subpipeline.file=\"pipe.dot\"] }",
     );
     let check = place.call(&["check", "b.dot"]).exits(3);
-    assert!(check.stderr.contains("it is not a file"), "{}", check.stderr);
+    assert!(
+        check.stderr.contains("it is not a regular file"),
+        "{}",
+        check.stderr
+    );
 }

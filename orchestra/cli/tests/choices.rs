@@ -51,7 +51,7 @@ fn a_withheld_choice_is_shown_and_no_answer_takes_it() {
         assert_eq!(typed.stdout, "success: start -> g -> revise -> exit\n");
         for part in [
             format!("    [R] Reject\n    withheld: {WITHHELD}\n"),
-            format!("`A` is not offered now: {WITHHELD}; the answers are [R] Reject\n"),
+            format!("the line is not offered now: {WITHHELD}; the answers are [R] Reject\n"),
         ] {
             assert!(typed.stderr.contains(&part), "{part}\n{}", typed.stderr);
         }

@@ -310,7 +310,7 @@ fn a_process_that_hangs_does_not_reply() {
     run.signal("STOP");
     let hung = place.call(&["cancel", "last"]).exits(1);
     assert!(
-        hung.stderr.contains("no process replied") && hung.stderr.contains("--take-over"),
+        hung.stderr.contains("did not reply within") && hung.stderr.contains("--take-over"),
         "{}",
         hung.stderr
     );

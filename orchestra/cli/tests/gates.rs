@@ -42,8 +42,8 @@ const MENDED: &str = "success: start -> build -> approve -> mend -> approve -> s
 fn lines_of_a_pipe_answer_and_nonsense_is_asked_again() {
     let run = place("").call_with(&["run", "g.dot"], "maybe\nno\nY\n").exits(0);
     assert_eq!(run.stdout, MENDED);
-    let question = "        -> approve (only edge)\n[?] approve: Ship it?\n    [Y] Yes, ship\n    [N] No\n    Select: maybe\n    \
-                    `maybe` is none of the answers: [Y] Yes, ship, [N] No\n    Select: no\n    ok approve ";
+    let question = "        -> approve (only edge)\n[?] approve: Ship it?\n    [Y] Yes, ship\n    [N] No\n    Select: \n    \
+                    the line is none of the answers: [Y] Yes, ship, [N] No\n    Select: [N] No\n    ok approve ";
     assert!(
         run.stderr.contains(question),
         "what came before is shown before: {}",
@@ -300,13 +300,45 @@ fn free_text_goes_on_with_the_run() {
     let run = place.call_with(&["run", "g.dot"], "\nBecause\n").exits(0);
     assert!(
         run.stderr
-            .contains("    > \n    an empty answer is no answer\n    > Because\n"),
+            .contains("    > \n    an empty answer is no answer\n    > (a text, which is not shown)\n"),
         "{}",
         run.stderr
     );
     assert_eq!(run.stdout, "success: start -> ask -> say -> exit\n");
     let given = place.call(&["run", "g.dot", "--answer", "ask=Because"]).exits(0);
     assert_eq!(given.stdout, "success: start -> ask -> say -> exit\n");
+}
+
+#[test]
+fn what_a_pipe_answers_is_not_shown() {
+    let place = Place::new();
+    place.write(
+        "g.dot",
+        r#"digraph g { start -> ask; ask [shape=hexagon, label="Password?"]
+            ask -> say [freeform=true, label="Any"]; say -> choose
+            say [shape=parallelogram, tool_command="echo said"]
+            choose [shape=hexagon, label="Sure?"]; choose -> exit [label="[S] Sure"]; choose -> say [label="[N] No"] }"#,
+    );
+    let run = place
+        .call_with(&["run", "g.dot"], "hunter2\nswordfish\nsure\n")
+        .exits(0);
+    let shown = run.stdout + &run.stderr;
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("swordfish"),
+        "{shown}"
+    );
+    for part in [
+        "    > (a text, which is not shown)\n",
+        "    Select: \n    the line is none of the answers: [S] Sure, [N] No\n    Select: [S] Sure\n",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    // A pipe that is given up does not tell what it said either.
+    let nonsense = place
+        .call_with(&["run", "g.dot"], "hunter2\na1\na2\nswordfish\n")
+        .exits(5);
+    let told = nonsense.stdout + &nonsense.stderr + &place.call(&["status", "last"]).exits(0).stdout;
+    assert!(!told.contains("hunter2") && !told.contains("swordfish"), "{told}");
 }
 
 #[test]

@@ -124,6 +124,41 @@ fn a_run_whose_process_was_killed_is_interrupted_and_goes_on() {
 }
 
 #[test]
+fn a_command_that_is_repeated_or_retried_finds_the_key_of_its_stage_again() {
+    let place = Place::new();
+    let keys = "echo $ORCHESTRA_STAGE_KEY $ORCHESTRA_ATTEMPT $ORCHESTRA_ATTEMPT_KEY >> keys";
+    place.write(
+        "k.dot",
+        format!(
+            "digraph slow {{\n start -> wait\n wait -> wait [condition=\"outcome=success && context.tool.last_line!=again\"]\n \
+             wait -> exit [condition=\"context.tool.last_line=again\"]\n \
+             wait [shape=parallelogram, max_retries=1, retry_policy=none, tool_command=\"{keys}; echo $$ >> wait; \
+             while ! test -f go; do sleep 0.01; done; test -f failed || {{ touch failed; exit 1; }}; \
+             test -f twice && echo again || touch twice\"]\n}}"
+        ),
+    );
+    let mut run = place.start(&["run", "k.dot"]);
+    run.until_stage("wait");
+    let tool = waiter(&place);
+    // The side effect has happened, the outcome is not written.
+    run.signal("KILL");
+    run.end().exits(-1);
+    place.until("the tool is gone", |_| !lives(&tool));
+    place.write("go", "");
+    place.call(&["resume", "last"]).exits(0);
+    let id = place.runs().remove(0);
+    let first = format!("{id}/wait#1");
+    // The repeat, the retry, and the next visit.
+    let expected = [
+        format!("{first} 1 wait#1/1"),
+        format!("{first} 1 wait#1/1"),
+        format!("{first} 2 wait#1/2"),
+        format!("{id}/wait#2 1 wait#2/1"),
+    ];
+    assert_eq!(place.read("keys").lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_run_is_named_by_its_id_the_beginning_of_it_last_or_its_folder() {
     let place = asks();
     let run = place.call(&["run", "g.dot"]).exits(5);
@@ -526,4 +561,23 @@ fn damage_is_told_with_its_place_and_runs_nothing() {
         damaged.stderr
     );
     assert_eq!(place.lines("shipped"), 0);
+}
+
+#[test]
+fn a_lock_that_outlives_its_owner_for_a_moment_is_waited_for() {
+    let place = Place::new();
+    place.write("gate.dot", gate(""));
+    place
+        .call(&["run", "gate.dot", "--run-dir", ".orchestra/runs/r"])
+        .exits(5);
+    // A program that the owner was starting when it was killed holds the lock until it is itself, on a loaded machine for
+    // more than a second.
+    let lock = std::fs::File::open(place.path(".orchestra/runs/r/owner.lock")).unwrap();
+    lock.lock().unwrap();
+    let held = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(1_200));
+        drop(lock);
+    });
+    place.call(&["resume", "r", "--answer", "approve=Y"]).exits(0);
+    held.join().unwrap();
 }

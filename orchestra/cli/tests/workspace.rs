@@ -317,6 +317,36 @@ fn a_run_that_is_killed_goes_on_in_its_trees() {
     user_is_left_alone(&place);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_waits_for_the_lock_of_a_repository_is_interrupted_by_a_signal() {
+    let place = pair();
+    place.write("one.dot", ONE);
+    // Another run, frozen in the midst of an operation, would hold it so.
+    let lock = std::fs::File::create(place.path("backend/.git/orchestra.lock")).unwrap();
+    lock.lock().unwrap();
+    let run = place.start(&["run", "one.dot"]);
+    // It waits once it has made its folder and taken the lock's file in hand.
+    place.until("the run waits", |_| {
+        let opened = std::fs::read_dir(format!("/proc/{}/fd", run.pid()));
+        let mut opened = opened.into_iter().flatten().flatten();
+        opened.any(|file| std::fs::read_link(file.path()).is_ok_and(|file| file.ends_with("orchestra.lock")))
+    });
+    run.signal("INT");
+    let begun = std::time::Instant::now();
+    let stopped = run.end().exits(130);
+    // The lock itself is waited for five minutes.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+    assert_eq!(
+        stopped.objects().last().unwrap()["code"],
+        "stopped",
+        "{}",
+        stopped.stdout
+    );
+    drop(lock);
+    place.call(&["run", "one.dot"]).exits(0);
+}
+
 #[test]
 fn a_run_is_replayed_from_the_attempt_that_a_commit_names() {
     let place = pair();

@@ -12,6 +12,7 @@ mod choose;
 mod decode;
 mod explain;
 mod files;
+mod growth;
 mod layers;
 mod located;
 mod names;

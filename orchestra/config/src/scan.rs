@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use crate::growth::endless;
+
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -68,19 +70,19 @@ pub(crate) fn excess(template: &str) -> Option<(Range<usize>, String)> {
         };
         return Some((tag.start..tag.start + 2, message));
     }
-    None
+    endless(&Tags::of(template).collect::<Vec<_>>())
 }
 
 /// A tag: an expression or a statement.
-struct Tag {
-    start: usize,
-    statement: bool,
-    tokens: Vec<Token>,
+pub(crate) struct Tag {
+    pub(crate) start: usize,
+    pub(crate) statement: bool,
+    pub(crate) tokens: Vec<Token>,
 }
 
 impl Tag {
     /// Whether it is a statement of that name.
-    fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         self.statement && self.tokens.first().is_some_and(|token| token.is_word(word))
     }
 
@@ -186,22 +188,41 @@ fn behind_raw(template: &str, start: usize) -> usize {
 enum Kind {
     Word(String),
     Text(String),
-    Number,
+    Number(u64),
     Mark(char),
 }
 
 #[derive(Clone, Debug)]
-struct Token {
+pub(crate) struct Token {
     kind: Kind,
-    range: Range<usize>,
+    pub(crate) range: Range<usize>,
 }
 
 impl Token {
-    fn is_word(&self, word: &str) -> bool {
-        matches!(&self.kind, Kind::Word(own) if own == word)
+    pub(crate) fn is_word(&self, word: &str) -> bool {
+        self.word() == Some(word)
     }
 
-    fn is_mark(&self, mark: char) -> bool {
+    pub(crate) fn word(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// Its value, the largest there is where it is larger.
+    pub(crate) fn number(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Text(_))
+    }
+
+    pub(crate) fn is_mark(&self, mark: char) -> bool {
         self.kind == Kind::Mark(mark)
     }
 }
@@ -241,7 +262,7 @@ fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
         let kind = match first {
             '"' | '\'' => Kind::Text(text.trim_matches(first).to_owned()),
             _ if first == '_' || first.is_alphabetic() => Kind::Word(text.to_owned()),
-            _ if first.is_ascii_digit() => Kind::Number,
+            _ if first.is_ascii_digit() => Kind::Number(number(text)),
             // A mark at the edge of a tag only says what becomes of blanks around it.
             '-' | '+' if range.start == start => continue,
             _ if first.is_whitespace() => continue,
@@ -250,6 +271,18 @@ fn tokens(template: &str, start: usize, closing: &str) -> (Vec<Token>, usize) {
         tokens.push(Token { kind, range });
     }
     (tokens, template.len())
+}
+
+/// The value of a number, the largest there is where it is larger or is written in another way.
+fn number(text: &str) -> u64 {
+    let digits = text.replace('_', "");
+    let (digits, radix) = match digits.get(..2) {
+        Some("0x" | "0X") => (digits.get(2..), 16),
+        Some("0o" | "0O") => (digits.get(2..), 8),
+        Some("0b" | "0B") => (digits.get(2..), 2),
+        _ => (Some(&*digits), 10),
+    };
+    u64::from_str_radix(digits.unwrap_or_default(), radix).unwrap_or(u64::MAX)
 }
 
 /// How long a quoted text is, with its quotes.
@@ -271,7 +304,7 @@ const KEYWORDS: &[&str] = &[
     "True",
 ];
 
-fn names_of(tokens: &[Token], statement: bool) -> Vec<Name> {
+pub(crate) fn names_of(tokens: &[Token], statement: bool) -> Vec<Name> {
     let mut names = Vec::new();
     // The first word of a statement is its own.
     let mut at = usize::from(statement);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use orchestra_graph::{Position, did_you_mean};
@@ -10,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decode::suggestion;
+use crate::growth;
 use crate::scan::{Use, excess, names};
 use crate::values::TemplateValues;
 
 /// How many steps a template may take; a page of text takes some hundreds.
 const FUEL: u64 = 200_000;
 /// How long a rendered template may be, in bytes.
-const MAX_RENDERED: usize = 4 << 20;
+pub(crate) const MAX_RENDERED: usize = 4 << 20;
 
 /// The most faults that are told of one template.
 const MAX_FAULTS: usize = 20;
@@ -184,7 +186,14 @@ impl TaskTemplate {
             template.render_captured_to(values.rendered(), &mut text)?;
             Ok(String::from_utf8_lossy(&text.0).into_owned())
         };
-        rendered().map_err(|error| self.located(&error))
+        // The engine of templates indexes without looking in some places, such as `[][::-1]`.
+        match catch_unwind(AssertUnwindSafe(rendered)) {
+            Ok(rendered) => rendered.map_err(|error| self.located(&error)),
+            Err(_) => Err(self.fault(
+                0,
+                "the template engine cannot evaluate it; write it in another way".to_owned(),
+            )),
+        }
     }
 
     fn located(&self, error: &Error) -> TemplateError {
@@ -345,7 +354,7 @@ pub(crate) struct TemplateFault {
 /// What is wrong with a template.
 pub(crate) fn check(text: &str, variables: &Variables) -> Vec<TemplateFault> {
     if let Some((range, message)) = excess(text) {
-        let help = "compute it in parts, with `{% set .. %}`".to_owned();
+        let help = "write it in parts; longer texts belong in the values of the run".to_owned();
         return vec![TemplateFault {
             code: "template_syntax",
             message,
@@ -527,6 +536,7 @@ fn environment<'s>() -> Environment<'s> {
     // One shows all of the context, the other lets a loop double a text without end.
     environment.remove_global("debug");
     environment.remove_global("namespace");
+    growth::bound(&mut environment);
     environment
 }
 

@@ -81,6 +81,8 @@ pub(crate) fn read(name: &str, bytes: &[u8], code: &'static str) -> (Source, Res
             max_events: 200_000,
             max_nodes: 100_000,
             max_documents: 1,
+            // Each level takes 40 KiB of the stack in a debug build, such as that of a macro.
+            max_depth: 24,
         },
         // Repeated keys come to the tree, so that each is told of.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,

@@ -9,6 +9,7 @@ use orchestra_graph::{Choice, NodeIndex, Offers, Pipeline, Tested, choices, offe
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::chat::ChatTurn;
 use crate::option::{Named, QuestionOption, UnmetCondition, WithheldOption, named};
 use crate::outcome::Outcome;
 
@@ -224,6 +225,12 @@ impl Question {
             },
             QuestionKind::FreeText if text().trim().is_empty() || self.withholds(&text()) => {
                 Err(AnswerRefused::new(self, &text()))
+            }
+            QuestionKind::FreeText if self.is_chat() && ChatTurn::parse(&text()).is_err() => {
+                Err(AnswerRefused {
+                    command: ChatTurn::parse(&text()).err(),
+                    ..AnswerRefused::new(self, &text())
+                })
             }
             QuestionKind::FreeText => Ok(Accepted {
                 options: self
@@ -511,6 +518,8 @@ pub struct AnswerRefused {
     pub offered: Vec<String>,
     /// The withheld choice that it names, with its conditions.
     pub withheld: Option<String>,
+    /// Why it is no command of a conversation, and what can be said instead.
+    pub command: Option<String>,
 }
 
 impl AnswerRefused {
@@ -528,12 +537,35 @@ impl AnswerRefused {
             answer: answer.to_owned(),
             offered,
             withheld,
+            command: None,
+        }
+    }
+
+    /// Describes the refusal without what was answered, which may be secret.
+    ///
+    /// ```
+    /// use orchestra_core::{Answer, Question, QuestionKind};
+    /// let question = Question::new(QuestionKind::YesNo, "Ready?");
+    /// let refused = question.accept(&Answer::choice("hunter2")).unwrap_err();
+    /// assert_eq!(refused.without_answer(), "the line is none of the answers: yes, no");
+    /// ```
+    pub fn without_answer(&self) -> String {
+        if self.command.is_some() {
+            return "the line is no command of a conversation; `//` sends it as text".to_owned();
+        }
+        let text = self.to_string();
+        match text.strip_prefix(&format!("`{}`", self.answer.trim())) {
+            Some(rest) => format!("the line{rest}"),
+            None => text,
         }
     }
 }
 
 impl fmt::Display for AnswerRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(command) = &self.command {
+            return f.write_str(command);
+        }
         match self.answer.trim() {
             "" => f.write_str("an empty answer")?,
             answer => write!(f, "`{answer}`")?,

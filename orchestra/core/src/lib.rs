@@ -6,6 +6,7 @@
 mod ask;
 mod block;
 mod carry_over;
+mod chat;
 mod context;
 mod effect;
 mod failure;
@@ -27,6 +28,7 @@ mod state;
 mod usage;
 
 pub use block::{Block, Branch};
+pub use chat::ChatTurn;
 pub use context::Context;
 pub use effect::{BranchPath, BranchStatus, BranchStep, Effect, EffectId, Event, Observation};
 pub use failure::RunFailure;

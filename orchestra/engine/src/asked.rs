@@ -6,6 +6,7 @@ use orchestra_core::{Answer, Question};
 use tokio::sync::oneshot;
 
 use crate::error::AnswerError;
+use crate::question_token::{QuestionRef, QuestionToken, TokenError, TokenSlot};
 
 /// The open questions of a run's stages, oldest first.
 #[derive(Default)]
@@ -17,7 +18,7 @@ pub(crate) struct Asked {
 struct Inner {
     /// How many were asked.
     count: u64,
-    open: Vec<(Question, oneshot::Sender<Answer>)>,
+    open: Vec<(Question, oneshot::Sender<Answer>, TokenSlot)>,
 }
 
 impl Asked {
@@ -33,7 +34,7 @@ impl Asked {
         if question.id.is_empty() {
             question.id = format!("{stage}?{}", inner.count);
         }
-        inner.open.push((question.clone(), sender));
+        inner.open.push((question.clone(), sender, TokenSlot::default()));
         let open = Open {
             asked: self,
             id: question.id.clone(),
@@ -43,24 +44,32 @@ impl Asked {
 
     pub(crate) fn list(&self) -> Vec<Question> {
         let inner = self.lock();
-        inner.open.iter().map(|(question, _)| question.clone()).collect()
+        inner.open.iter().map(|(question, ..)| question.clone()).collect()
     }
 
-    /// Answers a question, named by its id or by its node.
-    pub(crate) fn answer(&self, name: &str, answer: Answer) -> Result<(), AnswerError> {
+    /// The open questions with their tokens, oldest first.
+    pub(crate) fn with_tokens(&self) -> Result<Vec<(Question, QuestionToken)>, TokenError> {
         let mut inner = self.lock();
-        let named = |(question, _): &(Question, _)| question.id == name || question.node == name;
-        let Some(place) = inner.open.iter().position(named) else {
-            let open = inner.open.iter().map(|(question, _)| question.node.clone());
+        let open = inner.open.iter_mut();
+        open.map(|(question, _, slot)| Ok((question.clone(), slot.token()?)))
+            .collect()
+    }
+
+    /// Answers a question from outside.
+    pub(crate) fn answer(&self, named: QuestionRef<'_>, answer: Answer) -> Result<(), AnswerError> {
+        let mut inner = self.lock();
+        let named_so = |(question, _, slot): &(Question, _, TokenSlot)| named.matches(question, slot);
+        let Some(place) = inner.open.iter().position(named_so) else {
+            let open = inner.open.iter().map(|(question, ..)| question.node.clone());
             return Err(AnswerError::NoQuestion {
-                gate: name.to_owned(),
+                gate: named.name().to_owned(),
                 open: open.collect(),
             });
         };
-        if let Some((question, _)) = inner.open.get(place) {
+        if let Some((question, ..)) = inner.open.get(place) {
             question.accept(&answer)?;
         }
-        let (_, sender) = inner.open.remove(place);
+        let (_, sender, _) = inner.open.remove(place);
         drop(inner);
         // The stage may be gone.
         let _ = sender.send(answer);
@@ -79,6 +88,6 @@ impl Drop for Open<'_> {
         self.asked
             .lock()
             .open
-            .retain(|(question, _)| question.id != self.id);
+            .retain(|(question, ..)| question.id != self.id);
     }
 }

@@ -155,6 +155,7 @@ impl Driver {
 
     /// Runs to the end.
     pub(crate) async fn drive(mut self: Box<Self>, handlers: Handlers) -> Result<RunResult, RunError> {
+        crate::folder_watch::watch(&self.run);
         self.look_at_the_clock();
         self.began = self.elapsed;
         let over = self.taken_up.as_mut().and_then(|taken_up| taken_up.ended.take());
@@ -217,6 +218,9 @@ impl Driver {
         if self.taken_up.as_ref().is_some_and(|taken_up| taken_up.begun) {
             return self.go_on();
         }
+        if let Some(taken_up) = &mut self.taken_up {
+            taken_up.is_blank = true;
+        }
         if let Some(keeping) = &self.keeping {
             keeping.begin(&self.run)?;
         }
@@ -255,6 +259,11 @@ impl Driver {
             match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
                 Pause::Wait => {
                     run.wait_begins();
+                    // What could not be shown ends the run before it waits.
+                    if run.is_broken() {
+                        run.wait_ends();
+                        continue;
+                    }
                     let woken = self.wait(run, &mut pending, &mut timer).await;
                     run.wait_ends();
                     match woken {
@@ -438,7 +447,7 @@ impl Driver {
         if let Some(files) = run.present_files() {
             let place = run.place(&id);
             // A folder is made when somebody wants it; one that is there holds what was before.
-            if id.visit > 1 || id.attempt > 1 || self.repeats(&id) {
+            if id.visit > 1 || id.attempt > 1 || self.may_repeat(&id) {
                 run.write_later();
                 if files.has_folder(place.as_ref()) {
                     files.stage(place.as_ref(), id.visit)?;
@@ -446,12 +455,13 @@ impl Driver {
             }
             // A status that the attempt did not write itself would speak for it.
             files.remove(place.as_ref(), StageFile::Status)?;
+            run.tell_moved(&id);
         }
         let Some(resolved) = handlers.of(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
             return Ok(Err(Box::new(Outcome::fail_terminal(reason))));
         };
-        let is_repeat = self.repeats(&id);
+        let is_repeat = self.may_repeat(&id);
         let notes = is_repeat.then(|| self.notes(&id)).flatten();
         let answer = is_repeat.then(|| self.answer(&id)).flatten();
         let context = StageContext::new(run.clone(), id.clone(), context, is_repeat, notes);

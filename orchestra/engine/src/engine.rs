@@ -11,6 +11,7 @@ use orchestra_graph::kind;
 
 use crate::artifacts::ArtifactStore;
 use crate::binding::{Binding, Supplies};
+use crate::blocking::on_files;
 use crate::builtin::backend::{AnyBackend, CodergenBackend};
 use crate::builtin::codergen::Codergen;
 use crate::builtin::environment::same;
@@ -25,6 +26,7 @@ use crate::event::RunEvent;
 use crate::handler::{Handler, HandlerSet};
 use crate::interview::{Interviewer, SharedInterviewer};
 use crate::output::{OnText, StageText};
+use crate::process::{ProcessRunner, SystemProcesses};
 use crate::redact::Redactor;
 use crate::registry::Registry;
 use crate::replay::ReplayBuilder;
@@ -33,7 +35,9 @@ use crate::resume::ResumeBuilder;
 use crate::run::Origin;
 use crate::sink::Callback;
 use crate::start::StartBuilder;
-use crate::store::{Durability, FileSystem, FolderStore, Opened, StoreError, StoreOptions, system};
+use crate::store::{
+    Durability, FileSystem, FolderStore, OpenOptions, Opened, StoreError, StoreOptions, system,
+};
 use crate::workspace::{OpenedWorkspace, Workspace, WorkspaceError, WorkspaceRun};
 
 type Subpipelines = BTreeMap<String, (SharedPipeline, Arc<Registry>)>;
@@ -63,6 +67,8 @@ pub(crate) struct Settings {
     working_dir: Option<PathBuf>,
     pub(crate) runs_dir: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
+    /// Runs the commands of tool stages.
+    pub(crate) processes: Arc<dyn ProcessRunner>,
     durability: Durability,
     /// Whether stages without files of their own get a status file.
     pub(crate) status_files: bool,
@@ -95,11 +101,13 @@ impl Settings {
     }
 
     /// Opens a run folder to go on with it, away from the threads that run stages.
-    pub(crate) async fn open_run(&self, folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
+    pub(crate) async fn open_run(&self, folder: &Path, how: OpenOptions) -> Result<Opened, StoreError> {
         let (files, folder, options) = (self.files.clone(), folder.to_owned(), self.store_options(folder));
         let path = folder.clone();
-        let opened =
-            tokio::task::spawn_blocking(move || FolderStore::open(files, &folder, options, take_over)).await;
+        let opened = on_files(self.files.clone(), move || {
+            FolderStore::open(files, &folder, options, how)
+        })
+        .await;
         opened.unwrap_or_else(|error| Err(StoreError::io("open", &path, std::io::Error::other(error))))
     }
 
@@ -198,6 +206,7 @@ impl Engine {
             working_dir: None,
             runs_dir: None,
             files: system(),
+            processes: Arc::new(SystemProcesses),
             durability: Durability::default(),
             status_files: true,
             secrets: Vec::new(),
@@ -345,6 +354,7 @@ pub struct EngineBuilder {
     working_dir: Option<PathBuf>,
     runs_dir: Option<PathBuf>,
     files: Arc<dyn FileSystem>,
+    processes: Arc<dyn ProcessRunner>,
     durability: Durability,
     status_files: bool,
     secrets: Vec<String>,
@@ -515,6 +525,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Another runner for the commands of tool stages, for tests. Commands that a model starts are not run by it.
+    #[must_use]
+    pub fn processes(mut self, processes: impl ProcessRunner) -> EngineBuilder {
+        self.processes = Arc::new(processes);
+        self
+    }
+
     /// Values that must not be told: they are taken out of everything that leaves a run, which is its events, logs, files,
     /// journal and results, also in JSON and URL form, in hexadecimal and base64 ([`Redactor`]). What stages pass to each
     /// other is part of that, and so are the values that a run starts with. The commands of tool stages do not see the
@@ -568,6 +585,7 @@ impl EngineBuilder {
                 working_dir: self.working_dir,
                 runs_dir: self.runs_dir,
                 files: self.files,
+                processes: self.processes,
                 durability: self.durability,
                 status_files: self.status_files,
                 redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::{AnswerError, RunError};
 use crate::id::RunId;
+use crate::question_token::QuestionRef;
 use crate::result::RunResult;
 use crate::run::Run;
 use crate::sink::EventStream;
@@ -111,7 +112,7 @@ impl RunHandle {
     /// # Errors
     /// No such question is open, or the answer is none that it offers; then it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
-        self.run.answer(gate, answer)
+        self.run.answer(QuestionRef::Name(gate), answer)
     }
 
     /// Waits for the end. A pipeline that fails is a result, not an error.
@@ -190,21 +191,7 @@ impl Canceller {
     /// # Errors
     /// No such question is open, or the answer is none that it offers; then it stays open.
     pub fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
-        self.run.answer(gate, answer)
-    }
-}
-
-impl Canceller {
-    /// Whether no other process has taken the run over (rule D5).
-    pub(crate) fn is_owned(&self) -> bool {
-        let store = self.run.store.as_ref();
-        store.is_none_or(|store| store.still_mine().is_ok())
-    }
-}
-
-impl Canceller {
-    pub(crate) fn of(run: Arc<Run>) -> Canceller {
-        Canceller { run }
+        self.run.answer(QuestionRef::Name(gate), answer)
     }
 }
 

@@ -54,6 +54,7 @@ impl Keeping {
         let begin = Entry::Begin {
             run: run.id.to_string(),
             protocol: PROTOCOL,
+            identity: self.store.identity(),
             boot: run.settings.clock.boot_id().map(str::to_owned),
         };
         self.append(run, &begin).map(drop)
@@ -63,6 +64,7 @@ impl Keeping {
     pub(crate) fn resume(&mut self, run: &Run) -> Result<(), StoreError> {
         let resume = Entry::Resume {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
+            identity: self.store.identity(),
             boot: run.settings.clock.boot_id().map(str::to_owned),
         };
         self.told = self.append(run, &resume)?;

@@ -19,12 +19,16 @@ mod engine;
 mod error;
 mod event;
 mod files;
+mod folder_watch;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 mod handler;
 mod id;
 mod interview;
 mod keeping;
 mod ledger;
+mod limit;
 mod needs;
 mod needs_text;
 mod offline;
@@ -32,6 +36,7 @@ mod output;
 mod pending;
 mod pinned;
 pub mod process;
+mod question_token;
 mod questions;
 mod records;
 mod redact;
@@ -42,6 +47,7 @@ mod resolve;
 mod result;
 mod resume;
 mod run;
+mod secrets;
 mod settle;
 mod shared;
 mod sink;
@@ -60,7 +66,7 @@ mod workspace;
 pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 pub use binding::{Binding, Bound, Builtin, Compiled, CompiledConfiguration, Supplies};
 #[doc(hidden)]
-pub use blocking::blocking;
+pub use blocking::{beside, blocking};
 pub use builtin::backend::{
     BackendError, ChatVerdict, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest,
     SimulationBackend,
@@ -69,10 +75,7 @@ pub use builtin::backend::{
 pub use builtin::simulate::answer_of;
 pub use builtin::simulate::{Script, ScriptedOutcome};
 pub use clock::{Clock, Sleep, SystemClock, Timestamp};
-pub use control::{
-    ControlClient, ControlError, ControlRefusal, ControlReply, ControlRequest, Controlled, Mailbox, Request,
-    Sender,
-};
+pub use control::{ControlClient, ControlError, ControlRefusal, OpenQuestion};
 pub use disk::Disk;
 pub use engine::{Engine, EngineBuilder};
 pub use error::{AnswerError, BuildError, Changed, Over, Refusal, Refusals, RunError, StartError};
@@ -90,13 +93,14 @@ pub use interview::{
 };
 #[doc(hidden)]
 pub use ledger::{OverBudget, Reservation};
+pub use limit::SystemError;
 pub use needs::verify;
 pub use needs::{AttributeNeed, NeedFault, Needs, NodeNeed, Place, WordNeed, check_registry};
 pub use offline::{OfflineError, PausedRun};
 pub use orchestra_core::{
-    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, Context, FailureCategory,
-    JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply, RunFailure,
-    SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
+    Accepted, Answer, AnswerRefused, AnsweredBy, BranchStatus, Budget, Candidate, ChatTurn, Context,
+    FailureCategory, JoinedBranch, NodeOutcome, Outcome, Question, QuestionKind, QuestionOption, Reply,
+    RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
 };
 pub use output::{StageText, TextStream};
 pub use redact::{RedactedStream, Redactor};
@@ -104,13 +108,16 @@ pub use registry::Registry;
 pub use replay::ReplayBuilder;
 pub use result::{FailedAttempt, Outcomes, Path, RunResult, RunStatus, TransitionCount, TransitionCounts};
 pub use resume::ResumeBuilder;
+pub use secrets::{EnvironmentSecrets, is_placeholder_key, listed_variables};
 pub use sink::EventStream;
+#[doc(hidden)]
+pub use stage::EngineFolders;
 pub use stage::StageContext;
 pub use stage_end::{StageEnd, Suspension};
 pub use start::StartBuilder;
 pub use store::{
-    Access, Checkpoint, Durability, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline, RecordedOutcome,
-    ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles,
+    Access, Checkpoint, Durability, EventLine, FileSystem, Manifest, OpenFile, Owner, PinnedPipeline,
+    RecordedOutcome, ReplayedFrom, RunFolder, StageFile, StoreError, SystemFiles, stage_folder_name,
 };
 pub use stored_text::StoredText;
 pub use surroundings::{Fidelity, PastStage, Surroundings, ToolTally, UnknownFidelity};

@@ -7,6 +7,7 @@ use orchestra_core::{Answer, EffectId, Question, Reply};
 use tokio::sync::Notify;
 
 use crate::error::AnswerError;
+use crate::question_token::{QuestionRef, QuestionToken, TokenError, TokenSlot};
 
 /// The questions that wait for an answer. Whoever answers first takes the question; others are told that it is gone.
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub(crate) struct Questions {
 
 #[derive(Default)]
 struct Inner {
-    open: Vec<(EffectId, Question)>,
+    open: Vec<(EffectId, Question, TokenSlot)>,
     answers: Vec<(EffectId, Answer)>,
 }
 
@@ -31,20 +32,20 @@ impl Questions {
     }
 
     pub(crate) fn open(&self, id: EffectId, question: Question) {
-        self.lock().open.push((id, question));
+        self.lock().open.push((id, question, TokenSlot::default()));
     }
 
     /// Takes a question away, if it is there: from now on nobody else can answer it.
     pub(crate) fn claim(&self, id: &EffectId) -> bool {
         let mut inner = self.lock();
-        let place = inner.open.iter().position(|(open, _)| open == id);
+        let place = inner.open.iter().position(|(open, ..)| open == id);
         place.map(|place| inner.open.remove(place)).is_some()
     }
 
     /// Forgets a question, and an answer to it that was not taken yet.
     pub(crate) fn close(&self, id: &EffectId) {
         let mut inner = self.lock();
-        inner.open.retain(|(open, _)| open != id);
+        inner.open.retain(|(open, ..)| open != id);
         inner.answers.retain(|(of, _)| of != id);
     }
 
@@ -54,7 +55,7 @@ impl Questions {
         if inner.answers.iter().any(|(of, _)| of == id) {
             return false;
         }
-        inner.open.retain(|(open, _)| open != id);
+        inner.open.retain(|(open, ..)| open != id);
         true
     }
 
@@ -66,24 +67,36 @@ impl Questions {
     /// The open questions, oldest first.
     pub(crate) fn list(&self) -> Vec<Question> {
         let inner = self.lock();
-        inner.open.iter().map(|(_, question)| question.clone()).collect()
+        inner
+            .open
+            .iter()
+            .map(|(_, question, _)| question.clone())
+            .collect()
     }
 
-    /// Answers a question from outside; it is named by its id or by its node.
-    pub(crate) fn answer(&self, name: &str, answer: Answer) -> Result<(), AnswerError> {
+    /// The open questions with their tokens, oldest first.
+    pub(crate) fn with_tokens(&self) -> Result<Vec<(Question, QuestionToken)>, TokenError> {
         let mut inner = self.lock();
-        let named = |question: &Question| question.id == name || question.node == name;
-        let Some(place) = inner.open.iter().position(|(_, question)| named(question)) else {
-            let open = inner.open.iter().map(|(_, question)| question.node.clone());
+        let open = inner.open.iter_mut();
+        open.map(|(_, question, slot)| Ok((question.clone(), slot.token()?)))
+            .collect()
+    }
+
+    /// Answers a question from outside.
+    pub(crate) fn answer(&self, named: QuestionRef<'_>, answer: Answer) -> Result<(), AnswerError> {
+        let mut inner = self.lock();
+        let named_so = |(_, question, slot): &(_, Question, TokenSlot)| named.matches(question, slot);
+        let Some(place) = inner.open.iter().position(named_so) else {
+            let open = inner.open.iter().map(|(_, question, _)| question.node.clone());
             return Err(AnswerError::NoQuestion {
-                gate: name.to_owned(),
+                gate: named.name().to_owned(),
                 open: open.collect(),
             });
         };
         if answer.reply != Reply::Skipped {
             inner.open[place].1.accept(&answer)?;
         }
-        let (id, _) = inner.open.remove(place);
+        let (id, ..) = inner.open.remove(place);
         inner.answers.push((id, answer));
         drop(inner);
         self.waiting.store(true, Ordering::Release);

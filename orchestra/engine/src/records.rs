@@ -4,7 +4,7 @@ use orchestra_core::{EffectId, Event, RunFailure, SavedState, Snapshot, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::Began;
-use crate::store::PinnedPipeline;
+use crate::store::{PinnedPipeline, RunIdentity};
 
 /// A record of the journal.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,20 +38,35 @@ pub(crate) enum Entry {
     Begin {
         run: String,
         protocol: u32,
+        /// The run in full; journals of earlier versions name it by `run` alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        identity: Option<RunIdentity>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
     },
     /// Another process goes on with it.
     Resume {
         engine: String,
+        /// The run, with the pipeline that it goes on with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        identity: Option<RunIdentity>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
+    },
+    /// What the journal held was lost, and that was accepted; the run goes on from this state, which its checkpoint had.
+    Restored {
+        kept: Box<Kept>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        identity: Option<RunIdentity>,
     },
     /// Something happened to the run.
     Happened(Box<Happened>),
     /// The pipeline was changed, and that was accepted (rule D6); this is what it was before.
     Changed {
         pipeline: Box<PinnedPipeline>,
+        /// The hash of what it is now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        now: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         children: Vec<PinnedPipeline>,
         /// Where the run stands in the changed pipeline.

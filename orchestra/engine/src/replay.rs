@@ -10,6 +10,7 @@ use std::sync::Arc;
 use orchestra_core::{Event, State};
 use orchestra_graph::{NodeIndex, Pipeline, Transform};
 
+use crate::blocking::on_files;
 use crate::error::StartError;
 use crate::handle::RunHandle;
 use crate::id::RunId;
@@ -17,7 +18,8 @@ use crate::pinned::pinned;
 use crate::records::{Entry, Record};
 use crate::resume::ResumeBuilder;
 use crate::store::{
-    FolderStore, Manifest, ReplayedFrom, RunFolder, RunStore, StoreError, checkpoint_name, checkpoint_number,
+    FolderStore, Manifest, ReplayedFrom, RunFolder, RunIdentity, RunStore, StoreError, checkpoint_name,
+    checkpoint_number,
 };
 
 /// What of a stage's folder is not of its latest visit.
@@ -94,7 +96,10 @@ impl ReplayBuilder {
         let settings = resume.settings.clone();
         let from = resume.folder.clone();
         let (source, name, transforms) = (from.clone(), checkpoint, resume.transforms.clone());
-        let fork = tokio::task::spawn_blocking(move || fork(&RunFolder::open(&source)?, &name, &transforms));
+        let copying = settings.files();
+        let fork = on_files(copying.clone(), move || {
+            fork(&RunFolder::open(&source)?, &name, &transforms)
+        });
         let fork = fork.await;
         let mut fork =
             fork.unwrap_or_else(|error| Err(StoreError::io("read", &from, std::io::Error::other(error))))?;
@@ -115,13 +120,18 @@ impl ReplayBuilder {
         }
         fork.manifest.run = id.to_string();
         fork.manifest.started = now;
-        let target = to.clone();
-        let forked = tokio::task::spawn_blocking(move || {
+        let (target, source) = (to.clone(), from.clone());
+        let forked = on_files(copying.clone(), move || {
             let store = FolderStore::create(settings.files(), &target, settings.store_options(&target))?;
-            store.manifest(&fork.manifest)?;
-            for record in &fork.records {
+            let mut records = fork.records.iter();
+            if let Some(first) = records.next() {
+                store.append(&renamed(&source, first, &fork.manifest)?)?;
+            }
+            for record in records {
                 store.append(record)?;
             }
+            // Without a manifest it is no run, so nobody takes a part of the records for all of them.
+            store.manifest(&fork.manifest)?;
             store.close()
         });
         let made = forked.await;
@@ -201,6 +211,31 @@ fn fork(view: &RunFolder, checkpoint: &str, transforms: &[Arc<dyn Transform>]) -
     })
 }
 
+/// The first record of another run, as that of the run of a manifest.
+fn renamed(folder: &Path, first: &[u8], manifest: &Manifest) -> Result<Vec<u8>, StoreError> {
+    let fault = |error| StoreError::damaged_record(folder, 0, &error);
+    let mut record: Record = serde_json::from_slice(first).map_err(fault)?;
+    let of = Some(manifest.belonging());
+    match &mut record.entry {
+        Entry::Begin { run, identity, .. } => {
+            run.clone_from(&manifest.run);
+            *identity = renamed_identity(identity.take(), of);
+        }
+        Entry::Restored { identity, .. } => *identity = renamed_identity(identity.take(), of),
+        _ => {}
+    }
+    serde_json::to_vec(&record).map_err(fault)
+}
+
+/// The identity of a new run, with the pipeline that the other run had at the time.
+fn renamed_identity(then: Option<RunIdentity>, new: Option<RunIdentity>) -> Option<RunIdentity> {
+    let pipeline = then.map(|then| then.pipeline);
+    new.map(|new| RunIdentity {
+        pipeline: pipeline.unwrap_or_else(|| new.pipeline.clone()),
+        ..new
+    })
+}
+
 /// The number of the record that says how an attempt such as `build#2/1` ended: a name of a checkpoint that is known
 /// before the record is written.
 fn ended_by(
@@ -228,7 +263,7 @@ fn ended_by(
                 children,
                 ..
             } => pipeline = pinned(&before, &children, transforms)?,
-            Entry::Begin { .. } | Entry::Resume { .. } => {}
+            Entry::Begin { .. } | Entry::Resume { .. } | Entry::Restored { .. } => {}
         }
     }
     None
@@ -290,7 +325,11 @@ fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), StoreErro
         Ok(found) if found.is_dir() => {}
         _ => return Ok(()),
     }
-    fs::create_dir_all(to).map_err(|error| StoreError::io("make", to, error))?;
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.recursive(true).create(to);
+    made.map_err(|error| StoreError::io("make", to, error))?;
     let entries = fs::read_dir(from).map_err(|error| StoreError::io("read", from, error))?;
     for entry in entries {
         let entry = entry.map_err(|error| StoreError::io("read", from, error))?;
@@ -306,6 +345,14 @@ fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<(), StoreErro
         } else if kind.is_file() {
             let target = to.join(&name);
             fs::copy(&path, &target).map_err(|error| StoreError::io("copy", &path, error))?;
+            // An older run may have files that others can read.
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt as _;
+                let permissions = fs::Permissions::from_mode(0o600);
+                fs::set_permissions(&target, permissions)
+                    .map_err(|error| StoreError::io("protect", &target, error))?;
+            }
         }
     }
     Ok(())

@@ -12,7 +12,10 @@ use orchestra_graph::{Difference, Mapping, NodeIndex, Transform};
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
+use crate::blocking::on_files;
+use crate::clock::Clock;
 use crate::control::attend;
+use crate::deadline;
 use crate::driver::{Driver, Limits};
 use crate::engine::Settings;
 use crate::error::{Changed, Over, StartError};
@@ -20,12 +23,16 @@ use crate::handle::RunHandle;
 use crate::id::RunId;
 use crate::keeping::{Keeping, nanos};
 use crate::pinned::{pin, pinned};
+use crate::process;
 use crate::records::{Entry, Kept, Record};
 use crate::replay::{Fork, copy_stages};
 use crate::resolve::resolve;
 use crate::result::RunStatus;
 use crate::run::{Origin, Run};
-use crate::store::{Manifest, Opened, PinnedPipeline, ReplayedFrom, RunStore, StoreError, TemporaryFolder};
+use crate::store::{
+    JOURNAL, MANIFEST, Manifest, OpenOptions, Opened, PinnedPipeline, ReplayedFrom, RunStore, StoreError,
+    TemporaryFolder,
+};
 use crate::take_up::{Known, TakenUp};
 use crate::workspace::OpenedWorkspace;
 
@@ -63,7 +70,7 @@ pub struct ResumeBuilder {
     pub(crate) origin: Origin,
     pub(crate) limits: Limits,
     pub(crate) accept: bool,
-    pub(crate) take_over: bool,
+    pub(crate) open: OpenOptions,
     /// Whether a run that failed is retried.
     pub(crate) retry: bool,
     pub(crate) transforms: Vec<Arc<dyn Transform>>,
@@ -89,7 +96,7 @@ impl ResumeBuilder {
             origin,
             limits: Limits::default(),
             accept: false,
-            take_over: false,
+            open: OpenOptions::default(),
             retry: false,
             transforms: Vec::new(),
             may_be_over: false,
@@ -106,7 +113,32 @@ impl ResumeBuilder {
 
     /// Takes the run from an owner that hangs; should it come back, it can write nothing more (rule D5).
     pub fn take_over(mut self) -> ResumeBuilder {
-        self.take_over = true;
+        self.open.take_over = true;
+        self
+    }
+
+    /// Goes on although records of the journal are lost: from the latest state that the run folder still proves. What was
+    /// done since is done again. `journal.jsonl` is kept under another name where it is not used (rule D3).
+    ///
+    /// ```
+    /// use orchestra_engine::Engine;
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let folder = place.path().join("run");
+    /// # let load = || load(Source::new("a.dot", "digraph { start -> exit }"), &Default::default()).pipeline().expect("sound");
+    /// let engine = Engine::builder().build()?;
+    /// engine.start_loaded(load(), ()).run_dir(&folder).await?.wait().await?;
+    /// std::fs::write(folder.join("journal.jsonl"), "")?;
+    /// let refused = engine.resume_loaded(&folder, load(), ()).await.unwrap_err();
+    /// assert_eq!(refused.code(), "journal_cut");
+    /// let over = engine.resume_loaded(&folder, load(), ()).accept_loss().await.unwrap_err();
+    /// assert_eq!(over.code(), "run_over");
+    /// # Ok(()) }
+    /// ```
+    pub fn accept_loss(mut self) -> ResumeBuilder {
+        self.open.accept_loss = true;
         self
     }
 
@@ -174,6 +206,7 @@ impl ResumeBuilder {
         }
         let (run, before) = (driver.run.clone(), driver.before);
         let span = tracing::info_span!("run", run = %run.id, pipeline = &*run.pipeline.name);
+        process::begin();
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         attend(&run);
         Ok(RunHandle::new(run, task).going_on(before))
@@ -188,14 +221,14 @@ impl ResumeBuilder {
             mut origin,
             limits,
             accept,
-            take_over,
+            open,
             retry,
             transforms,
             may_be_over,
             copied_from,
             files: _,
         } = self;
-        let opened = settings.open_run(&folder, take_over).await?;
+        let opened = settings.open_run(&folder, open).await?;
         let task = TakeUp {
             settings: settings.clone(),
             pipeline,
@@ -208,8 +241,16 @@ impl ResumeBuilder {
         };
         check_simulated(&settings, &opened.manifest)?;
         origin.seed = opened.manifest.seed;
+        origin.accept_loss = open.accept_loss;
         // A long journal takes some milliseconds, in which others may go on.
-        let taken = tokio::task::spawn_blocking(move || task.take_up(read(opened)?, origin)).await;
+        let taken = on_files(settings.files(), move || {
+            let mut read = read(opened)?;
+            if read.restored {
+                read.restore(&*task.settings.clock)?;
+            }
+            task.take_up(read, origin)
+        })
+        .await;
         let driver = taken.unwrap_or_else(|error| {
             Err(StoreError::io("read", &folder, std::io::Error::other(error)).into())
         })?;
@@ -253,7 +294,7 @@ impl ResumeBuilder {
         let records = records.map(|(number, record)| Ok((number, parsed(&self.folder, number, record)?)));
         let records: Vec<(u64, Record)> = records.collect::<Result<_, StoreError>>()?;
         let rehearsed = manifest.clone();
-        let taken = tokio::task::spawn_blocking(move || {
+        let taken = on_files(self.settings.files(), move || {
             let read = Read::rehearsed(rehearsed, records)?;
             task.take_up(read, Origin::default())
         });
@@ -332,6 +373,8 @@ struct Read {
     /// Whether the last of them says how the run ended.
     end_told: bool,
     epoch: u64,
+    /// Whether the state before the records is one that the journal has lost.
+    restored: bool,
 }
 
 impl Read {
@@ -351,6 +394,7 @@ impl Read {
             artifacts: 0,
             end_told: false,
             epoch: 1,
+            restored: false,
         };
         read.begin_behind_change();
         Ok(read)
@@ -360,19 +404,78 @@ impl Read {
     /// still names the pipeline before the change, the process ended before that was accepted.
     fn begin_behind_change(&mut self) {
         let pinned = &self.manifest.pipeline.hash;
-        let is_changed = |(_, record): &(u64, Record)| matches!(&record.entry, Entry::Changed { pipeline, .. } if pipeline.hash != *pinned);
+        let is_changed = |(_, record): &(u64, Record)| match &record.entry {
+            Entry::Changed { pipeline, .. } => pipeline.hash != *pinned,
+            entry => matches!(entry, Entry::Restored { .. }),
+        };
         let Some(at) = self.records.iter().rposition(is_changed) else {
             return;
         };
         let behind = self.records.split_off(at + 1);
         let changed = std::mem::replace(&mut self.records, behind).pop();
         if let Some((number, Record { entry, .. })) = changed
-            && let Entry::Changed { kept, .. } = entry
+            && let Entry::Changed { kept, .. } | Entry::Restored { kept, .. } = entry
         {
             self.failure = kept.failure.clone();
             self.base = Some(*kept);
             self.told = number;
         }
+    }
+
+    /// Writes the state to the journal that this has lost, before anything else is.
+    fn restore(&mut self, clock: &dyn Clock) -> Result<(), StoreError> {
+        let Some(kept) = &self.base else {
+            return Ok(());
+        };
+        let record = Record {
+            epoch: self.epoch,
+            at: clock.now().as_millis(),
+            real: deadline::micros(clock),
+            events: self.events,
+            untold: 0,
+            artifacts: self.artifacts,
+            entry: Entry::Restored {
+                kept: Box::new(Kept {
+                    failure: self.failure.clone(),
+                    ..kept.clone()
+                }),
+                identity: self.store.identity(),
+            },
+        };
+        let json = serde_json::to_vec(&record).map_err(|source| StoreError::Json {
+            path: self.store.folder().join(JOURNAL),
+            source,
+        })?;
+        self.told = self.store.restored(&json)?.records.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Refuses a manifest whose pipeline is not the one that the records lead to.
+    fn check_pipeline(&self, mut certain: Option<String>) -> Result<(), StoreError> {
+        let mut accepted = None;
+        for (_, record) in &self.records {
+            match &record.entry {
+                Entry::Begin { identity, .. }
+                | Entry::Resume { identity, .. }
+                | Entry::Restored { identity, .. } => {
+                    certain = identity.as_ref().map(|identity| identity.pipeline.clone());
+                    accepted = None;
+                }
+                // Its manifest may not have been written any more.
+                Entry::Changed { now, .. } => accepted = Some(now),
+                Entry::Happened(_) => {}
+            }
+        }
+        let pinned = &self.manifest.pipeline.hash;
+        let is_pinned = |hash: &Option<String>| hash.as_ref().is_none_or(|hash| hash == pinned);
+        if is_pinned(&certain) || accepted.is_some_and(is_pinned) {
+            return Ok(());
+        }
+        Err(StoreError::Foreign {
+            path: self.store.folder().join(MANIFEST),
+            found: format!("a run of the pipeline {pinned}"),
+            expected: format!("one of the pipeline {}", certain.unwrap_or_default()),
+        })
     }
 
     /// Whether the run has ended, and nothing of that is left to be written.
@@ -451,6 +554,7 @@ impl TakeUp {
         drop(before);
         let (pipeline, children) = pin(&self.pipeline);
         let entry = Entry::Changed {
+            now: Some(pipeline.hash.clone()),
             pipeline: Box::new(std::mem::replace(&mut read.manifest.pipeline, pipeline)),
             children: std::mem::replace(&mut read.manifest.children, children),
             kept: Box::new(kept),
@@ -607,6 +711,7 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         events,
         end_told,
         epoch,
+        restored,
     } = opened;
     let path = store.folder().to_owned();
     let store = Arc::new(store);
@@ -623,12 +728,14 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         artifacts: 0,
         end_told,
         epoch,
+        restored,
     };
-    let mut first = 0;
+    let (mut first, mut certain) = (0, None);
     if let Some(checkpoint) = checkpoint {
         first = checkpoint.journal.records;
         read.told = first.saturating_sub(1);
         read.failure = checkpoint.failure;
+        certain = checkpoint.identity.map(|identity| identity.pipeline);
         let state = checkpoint.state.as_deref().map_or("null", RawValue::get);
         let kept = serde_json::from_str(state);
         read.base = Some(kept.map_err(|error| StoreError::damaged_state(&path, &error))?);
@@ -638,6 +745,7 @@ fn read(opened: Opened) -> Result<Read, StartError> {
         read.artifacts = read.artifacts.max(record.artifacts);
         read.records.push((number, record));
     }
+    read.check_pipeline(certain)?;
     read.begin_behind_change();
     // Events of what is before such a record were told before it was written.
     let is_behind = |(_, record): &(u64, Record)| record.untold == 0 && record.events <= events;

@@ -15,11 +15,13 @@ use tokio_util::sync::CancellationToken;
 use crate::artifacts::{self, ArtifactError, ArtifactStore, Keeping};
 use crate::asked::Asked;
 use crate::clock::Timestamp;
+use crate::control::SocketFile;
 use crate::engine::Settings;
 use crate::error::AnswerError;
 use crate::event::{EventKind, NodeName};
 use crate::id::RunId;
 use crate::ledger::Ledger;
+use crate::question_token::{QuestionRef, QuestionToken, TokenError};
 use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::requests::Requests;
@@ -80,6 +82,8 @@ pub(crate) struct Origin {
     /// The folder in which its tools run, below that of the line where a workspace gives one; `None` for the program's own.
     pub(crate) working_dir: Option<PathBuf>,
     pub(crate) watched: Watched,
+    /// Whether the runs that its stages started go on although records of them are lost.
+    pub(crate) accept_loss: bool,
     /// The stage that started it, of another run.
     pub(crate) parent: Option<Parent>,
 }
@@ -108,6 +112,8 @@ pub(crate) struct Own {
     instructions: Vec<Instruction>,
     /// The runs that stages of this one have started.
     children: Vec<Weak<Run>>,
+    /// The socket at which other processes reach the run.
+    control: Option<SocketFile>,
     /// What the attempts that run have used of models.
     pub(crate) usage: Vec<(EffectId, Usage)>,
 }
@@ -329,6 +335,14 @@ impl Run {
         NodeName::new(&self.pipeline, node)
     }
 
+    /// The folder of the outermost run around this one; `None` where nothing is kept.
+    pub(crate) fn root_folder(&self) -> Option<&Path> {
+        match &self.origin.parent {
+            Some(parent) => parent.run.root_folder(),
+            None => self.store.as_deref().map(RunStore::folder),
+        }
+    }
+
     /// Where stages keep files: the run folder, else a temporary one that is made at the first need.
     pub(crate) fn files(&self) -> Result<Arc<dyn RunStore>, StoreError> {
         if let Some(store) = &self.store {
@@ -373,7 +387,28 @@ impl Run {
 
     pub(crate) fn stage_dir(&self, id: &EffectId) -> Result<PathBuf, StoreError> {
         self.write_later();
-        self.files()?.stage(self.place(id).as_ref(), id.visit)
+        let folder = self.files()?.stage(self.place(id).as_ref(), id.visit);
+        self.tell_moved(id);
+        folder
+    }
+
+    /// Tells of what stood in the way of the files of stages, and was moved aside.
+    pub(crate) fn tell_moved(&self, id: &EffectId) {
+        let Some(files) = self.present_files() else {
+            return;
+        };
+        for path in files.take_moved() {
+            self.emit(EventKind::StageWarning {
+                node: self.name(id.node),
+                branch: (!id.branch.is_empty()).then(|| id.branch.name(&self.pipeline)),
+                code: "planted_file".to_owned(),
+                message: format!(
+                    "`{}` was in the way of the files that the engine keeps, and was moved aside",
+                    path.display()
+                ),
+                keys: Vec::new(),
+            });
+        }
     }
 
     /// Which files a stage has.
@@ -473,6 +508,14 @@ impl Run {
     pub(crate) fn may_be_broken(&self, failure: &StoreError) {
         if let Some(failure) = failure.of_all() {
             self.broken(failure);
+        }
+    }
+
+    /// Ends the run if its folder is not this process's any more, or is gone, even while its stages run.
+    pub(crate) fn check_folder(&self) {
+        if let Some(Err(failure)) = self.store.as_ref().map(|store| store.still_mine()) {
+            self.broken(failure);
+            self.stop.request("the run folder is lost".to_owned());
         }
     }
 
@@ -638,11 +681,23 @@ impl Run {
         open
     }
 
+    /// The same with the tokens by which other processes answer them.
+    pub(crate) fn questions_with_tokens(&self) -> Result<Vec<(Question, QuestionToken)>, TokenError> {
+        let mut open = self.questions.with_tokens()?;
+        if let Some(long) = self.long.get() {
+            open.extend(long.asked.with_tokens()?);
+        }
+        for child in self.children() {
+            open.extend(child.questions_with_tokens()?);
+        }
+        Ok(open)
+    }
+
     /// Answers a question of this run or, where it has none of that name, of one that its stages have started.
-    pub(crate) fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
-        let mut answered = self.questions.answer(gate, answer.clone());
+    pub(crate) fn answer(&self, named: QuestionRef<'_>, answer: Answer) -> Result<(), AnswerError> {
+        let mut answered = self.questions.answer(named, answer.clone());
         if let (Err(AnswerError::NoQuestion { open, .. }), Some(long)) = (&mut answered, self.long.get()) {
-            match long.asked.answer(gate, answer.clone()) {
+            match long.asked.answer(named, answer.clone()) {
                 Err(AnswerError::NoQuestion { open: others, .. }) => open.extend(others),
                 other => return other,
             }
@@ -651,7 +706,7 @@ impl Run {
             let Err(AnswerError::NoQuestion { open, .. }) = &mut answered else {
                 break;
             };
-            match child.answer(gate, answer.clone()) {
+            match child.answer(named, answer.clone()) {
                 Err(AnswerError::NoQuestion { open: others, .. }) => open.extend(others),
                 other => return other,
             }
@@ -659,11 +714,27 @@ impl Run {
         answered
     }
 
+    /// Returns whether no other process has taken the run over (rule D5).
+    pub(crate) fn is_owned(&self) -> bool {
+        let store = self.store.as_ref();
+        store.is_none_or(|store| store.still_mine().is_ok())
+    }
+
+    /// Keeps the socket at which other processes reach the run, until the run is closed.
+    pub(crate) fn listens_at(&self, socket: SocketFile) {
+        let mut own = lock(&self.own);
+        if !self.sink.is_closed() {
+            own.control = Some(socket);
+        }
+    }
+
     /// Lets go of what only a running run needs.
     pub(crate) fn close(&self) {
         self.sink.close();
         self.close_artifacts();
-        let temporary = lock(&self.own).temporary.take();
-        drop(temporary);
+        let mut own = lock(&self.own);
+        let (temporary, control) = (own.temporary.take(), own.control.take());
+        drop(own);
+        drop((temporary, control));
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use orchestra_core::{EffectId, Event, RunFailure, Snapshot, Usage};
 
+use crate::blocking::on_files;
 use crate::driver::{Action, Driver};
-use crate::store::{Checkpoint, Commit, RunStore, StoreError};
+use crate::store::{Checkpoint, Commit, FileSystem, RunStore, StoreError};
 
 /// What is to be done before anything else goes on.
 pub(crate) enum Settled {
@@ -141,8 +142,10 @@ impl Driver {
             self.stop_here()?;
             return Ok(Settled::Told);
         }
+        // A run that is over gets its last checkpoint where it is known how it ended.
+        let goes_on = !self.machine.state().totals.finished;
         match &self.keeping {
-            Some(keeping) if keeping.wants_checkpoint() => Ok(Settled::Checkpoint),
+            Some(keeping) if goes_on && keeping.wants_checkpoint() => Ok(Settled::Checkpoint),
             _ => Ok(Settled::Nothing),
         }
     }
@@ -241,15 +244,23 @@ impl Driver {
             status,
             failure,
         );
-        let checkpoint = checkpoint.with_state(kept, position);
-        Ok(Some(Box::pin(save(store.clone(), checkpoint))))
+        let checkpoint = checkpoint.with_state(kept, position, store.identity());
+        Ok(Some(Box::pin(save(
+            self.run.settings.files(),
+            store.clone(),
+            checkpoint,
+        ))))
     }
 }
 
 /// Writes a checkpoint away from the threads that run stages, because syncing takes milliseconds.
-async fn save(store: Arc<dyn RunStore>, checkpoint: Checkpoint) -> Result<(), StoreError> {
+async fn save(
+    files: Arc<dyn FileSystem>,
+    store: Arc<dyn RunStore>,
+    checkpoint: Checkpoint,
+) -> Result<(), StoreError> {
     let folder = store.folder().to_owned();
-    let saved = tokio::task::spawn_blocking(move || store.checkpoint(&checkpoint)).await;
+    let saved = on_files(files, move || store.checkpoint(&checkpoint)).await;
     saved.unwrap_or_else(|error| {
         let source = std::io::Error::other(error);
         Err(StoreError::io("write the checkpoint in", &folder, source))

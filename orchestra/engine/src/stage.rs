@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{ArtifactError, ArtifactStore};
 use crate::builtin::codergen::keep;
-use crate::clock::Timestamp;
+use crate::clock::{Sleep, Timestamp};
+use crate::control::control_folders;
 use crate::event::EventKind;
 use crate::id::RunId;
 use crate::interview::{AskError, ask_until_accepted};
@@ -235,10 +236,23 @@ impl StageContext {
         self.run.settings.clock.now()
     }
 
+    /// Waits by the engine's clock, which a test may have replaced.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.run.settings.clock.sleep(duration)
+    }
+
     /// A key such as `build#2/1` that is the same when the attempt is repeated after a crash, for calls that must
     /// not happen twice.
     pub fn attempt_key(&self) -> String {
         self.id.name(&self.run.pipeline)
+    }
+
+    /// Returns a key such as `20260101-120000-1a2b3c/build#2` that no other stage of any run has, and that is the same for
+    /// every attempt of this visit of the node: what it identifies must happen once, however often it is tried.
+    pub fn stage_key(&self) -> String {
+        let attempt = self.attempt_key();
+        let visit = attempt.rsplit_once('/').map_or(&*attempt, |(visit, _)| visit);
+        format!("{}/{visit}", self.run_id())
     }
 
     /// Whether this attempt was in flight when the run stopped, and is run again (rule D1). What it did outside of the
@@ -441,6 +455,20 @@ impl StageContext {
         self.run.shown_dir()
     }
 
+    /// Returns the folders that belong to the engine; models do not reach into them.
+    #[doc(hidden)]
+    pub fn engine_folders(&self) -> EngineFolders {
+        let mut run = &self.run;
+        while let Some(parent) = &run.origin.parent {
+            run = &parent.run;
+        }
+        EngineFolders {
+            runs: self.run.settings.runs_dir.clone(),
+            run: run.run_dir().map(Path::to_owned),
+            control: control_folders(),
+        }
+    }
+
     /// The folder of the stage, made at the first call. Without a run folder it is a temporary one, which is removed
     /// when the run has ended.
     ///
@@ -551,6 +579,22 @@ impl StageContext {
     pub(crate) fn place(&self) -> Place<'_> {
         self.run.place(&self.id)
     }
+}
+
+/// The folders that belong to the engine, wherever they are.
+///
+/// ```
+/// assert!(orchestra_engine::EngineFolders::default().runs.is_none());
+/// ```
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct EngineFolders {
+    /// The folder of run folders.
+    pub runs: Option<PathBuf>,
+    /// The folder of the run, or of the outermost run around it.
+    pub run: Option<PathBuf>,
+    /// Those in which the owners of runs listen.
+    pub control: Vec<PathBuf>,
 }
 
 /// An answer in words.

@@ -12,6 +12,7 @@ use orchestra_graph::KeyOwner;
 use serde_json::Value;
 use tracing::Instrument;
 
+use crate::blocking::on_files;
 use crate::control::attend;
 use crate::driver::{Driver, Limits};
 use crate::engine::Settings;
@@ -20,6 +21,7 @@ use crate::handle::RunHandle;
 use crate::id::{RunId, random};
 use crate::keeping::Keeping;
 use crate::pinned::pin;
+use crate::process;
 use crate::resolve::resolve;
 use crate::run::{Origin, Run};
 use crate::store::{FolderStore, Manifest, PROTOCOL, RunStore, SCHEMA, StoreError};
@@ -214,6 +216,7 @@ impl StartBuilder {
         }
         let mut driver = Driver::new(run.clone(), machine, self.limits);
         driver.keeping = store.map(|store| Box::new(Keeping::new(store, 1)));
+        process::begin();
         let task = runtime.spawn(driver.drive(handlers).instrument(span));
         attend(&run);
         Ok(RunHandle::new(run, task))
@@ -254,7 +257,7 @@ async fn create(
 ) -> Result<Arc<dyn RunStore>, StoreError> {
     let path = folder.clone();
     let (files, options) = (settings.files(), settings.store_options(&folder));
-    let made = tokio::task::spawn_blocking(move || {
+    let made = on_files(settings.files(), move || {
         let store = FolderStore::create(files, &folder, options)?;
         store.manifest(&manifest)?;
         let store: Arc<dyn RunStore> = Arc::new(store);

@@ -34,6 +34,9 @@ pub(crate) struct TakenUp {
     pub(crate) end_kept: bool,
     /// The stages that were in flight.
     pub(crate) repeats: HashSet<EffectId>,
+    /// Whether the journal says nothing yet: an earlier process may have begun any stage that comes before its first
+    /// outcome.
+    pub(crate) is_blank: bool,
     /// Which events the machine causes again, and how many are written already.
     pub(crate) retelling: Option<Retelling>,
     /// How many events were told when it was taken up.
@@ -117,7 +120,7 @@ impl Driver {
                     }
                 }
                 Entry::Resume { boot: of, .. } => boot.clone_from(of),
-                Entry::Changed { .. } => {}
+                Entry::Changed { .. } | Entry::Restored { .. } => {}
                 Entry::Happened(happened) => {
                     self.elapsed = Duration::from_nanos(happened.elapsed);
                     self.before = self.elapsed;
@@ -240,6 +243,12 @@ impl Driver {
         taken_up.is_some_and(|taken_up| taken_up.retelling.is_none() && taken_up.repeats.contains(id))
     }
 
+    /// Returns whether an attempt may have begun in an earlier process, whose journal may say nothing of it.
+    pub(crate) fn may_repeat(&self, id: &EffectId) -> bool {
+        let is_blank = self.taken_up.as_ref().is_some_and(|taken_up| taken_up.is_blank);
+        is_blank || self.repeats(id)
+    }
+
     /// Whether the events that another process wrote say how the run ended.
     pub(crate) fn is_end_told(&self) -> bool {
         self.taken_up.as_ref().is_some_and(|taken_up| taken_up.end_told)
@@ -291,6 +300,9 @@ impl Driver {
             usage,
             snapshot,
         } = noted.happened;
+        if let Some(taken_up) = &mut self.taken_up {
+            taken_up.is_blank = false;
+        }
         self.count_turn(&event);
         self.tell_machine(event, usage, snapshot, Duration::from_nanos(elapsed));
     }

@@ -456,7 +456,7 @@ async fn a_damaged_index_fails_the_stage_that_looks_at_it() {
 
 #[cfg(unix)]
 #[test]
-fn who_lost_the_run_to_another_process_writes_nothing_more() {
+fn who_finds_another_index_in_the_place_of_its_own_writes_nothing_more() {
     let place = tempfile::tempdir().unwrap();
     let frozen = ArtifactStore::open(place.path()).unwrap();
     frozen.store("a", "A", 1).unwrap();
@@ -471,7 +471,7 @@ fn who_lost_the_run_to_another_process_writes_nothing_more() {
         frozen.store("c", "C", 3).unwrap_err(),
         frozen.remove("a").unwrap_err(),
     ] {
-        assert_eq!(thawed.code(), "store_ownership_lost");
+        assert_eq!(thawed.code(), "store_tampered");
     }
     assert!(frozen.has("a") && !frozen.has("c"));
     assert_eq!(lines(place.path()), bytes);
@@ -491,10 +491,7 @@ fn what_cannot_be_written_changes_nothing() {
     store.store("a", "A", 1).unwrap();
     // An index that is gone in the middle of a run is not made anew.
     fs::remove_file(index(place.path())).unwrap();
-    assert_eq!(
-        store.store("b", "B", 1).unwrap_err().code(),
-        "store_ownership_lost"
-    );
+    assert_eq!(store.store("b", "B", 1).unwrap_err().code(), "store_tampered");
     assert!(store.has("a") && !store.has("b"));
 }
 

@@ -174,7 +174,7 @@ fn a_run_that_was_left_runs_again_only_what_was_in_flight() {
 }
 
 #[test]
-fn a_journal_cut_anywhere_costs_the_stages_behind_the_cut_and_no_other() {
+fn a_journal_cut_where_no_other_file_proves_it_costs_the_stages_behind_the_cut_and_no_other() {
     let place = place();
     let folder = left(place.path());
     let journal = fs::read(folder.join("journal.jsonl")).unwrap();
@@ -188,6 +188,7 @@ fn a_journal_cut_anywhere_costs_the_stages_behind_the_cut_and_no_other() {
     for length in (0..end).step_by(23).chain(lines.iter().copied()) {
         copy(&folder, &target);
         fs::write(target.join("journal.jsonl"), &journal[..length]).unwrap();
+        fs::remove_file(target.join("events.jsonl")).unwrap();
         let ran = go_on(&target).unwrap();
         assert!(
             ["a", "b", "c"].ends_with(&ran.iter().map(String::as_str).collect::<Vec<_>>()),
@@ -218,7 +219,8 @@ fn a_journal_with_a_bit_changed_is_refused_or_loses_only_its_last_record() {
         fs::write(target.join("journal.jsonl"), &changed).unwrap();
         match go_on(&target) {
             Err(code) => {
-                assert_eq!(code, "store_damaged");
+                // What looks like a last record that is not whole is one that the events know.
+                assert!(["store_damaged", "journal_cut"].contains(&&*code), "{code}");
                 refused += 1;
             }
             Ok(ran) => {

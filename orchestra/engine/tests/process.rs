@@ -21,6 +21,9 @@ async fn run(text: &str) -> ToolOutput {
         .unwrap()
 }
 
+/// Enough for a script to have set its traps, also on a busy machine.
+const READY: Duration = Duration::from_secs(3);
+
 #[test]
 fn exit_code_and_both_streams_come_back() {
     on_both_runtimes(|| async {
@@ -300,14 +303,13 @@ async fn a_planted_link_is_not_written_through() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_reported_beside_the_result() {
-    let output = ShellCommand::new("echo text; exit 4")
+async fn what_is_no_regular_file_is_no_place_for_output() {
+    let fault = ShellCommand::new("echo text")
         .stdout_file("/dev/full")
         .run()
         .await
-        .unwrap();
-    assert_eq!((output.exit, output.stdout.as_str()), (Exit::Code(4), "text\n"));
-    assert_eq!(output.file_fault.unwrap().kind(), std::io::ErrorKind::StorageFull);
+        .unwrap_err();
+    assert!(matches!(fault, ProcessError::CreateFile { .. }), "{fault:?}");
 }
 
 #[tokio::test]
@@ -350,6 +352,7 @@ fn a_cancelled_command_ends() {
         let shown = cancel.clone();
         let output = ShellCommand::new(format!("echo ready; exec sleep 1800.{token}"))
             .cancel(cancel)
+            .grace(Duration::from_secs(600))
             .on_line(move |_, _| shown.cancel())
             .run()
             .await
@@ -359,7 +362,7 @@ fn a_cancelled_command_ends() {
             (Exit::Cancelled, "ready\n")
         );
         assert!(
-            output.duration < Duration::from_secs(2),
+            output.duration < Duration::from_secs(60),
             "TERM was enough: {:?}",
             output.duration
         );
@@ -382,8 +385,8 @@ async fn a_token_cancelled_before_starts_nothing() {
 #[tokio::test]
 async fn a_tool_can_clean_up_in_the_grace_period() {
     let output = ShellCommand::new("trap 'echo cleaned; exit 0' TERM; echo ready; sleep 1800 & wait")
-        .timeout(Duration::from_millis(500))
-        .grace(Duration::from_secs(20))
+        .timeout(READY)
+        .grace(Duration::from_secs(600))
         .run()
         .await
         .unwrap();
@@ -392,7 +395,7 @@ async fn a_tool_can_clean_up_in_the_grace_period() {
         (Exit::TimedOut, Some("cleaned"))
     );
     assert!(
-        output.duration < Duration::from_secs(10),
+        output.duration < Duration::from_secs(60),
         "the rest of the grace is not waited for"
     );
 }
@@ -401,8 +404,8 @@ async fn a_tool_can_clean_up_in_the_grace_period() {
 async fn children_may_clean_up_though_the_leader_is_gone() {
     let child = "trap 'sleep 0.3; echo cleaned; exit' TERM; echo ready; sleep 1800 & wait";
     let output = ShellCommand::new(format!("setsid sh -c \"{child}\" & trap 'exit' TERM; wait"))
-        .timeout(Duration::from_millis(700))
-        .grace(Duration::from_secs(20))
+        .timeout(READY)
+        .grace(Duration::from_secs(600))
         .run()
         .await
         .unwrap();
@@ -443,7 +446,7 @@ async fn leftovers_do_not_delay_the_result() {
     ))
     .await;
     assert_eq!((output.exit, output.stdout.as_str()), (Exit::Code(0), "done\n"));
-    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(60));
     assert_eq!(processes_with("cmdline", &token), [0; 0]);
 }
 
@@ -451,7 +454,7 @@ async fn leftovers_do_not_delay_the_result() {
 async fn no_process_and_no_zombie_is_left() {
     let id = run("sleep 1800 & echo $ORCHESTRA_TOOL_ID $$").await.stdout;
     let (id, pid) = id.trim().split_once(' ').unwrap();
-    eventually(Duration::from_secs(2), "the leader is reaped", || {
+    eventually(Duration::from_secs(30), "the leader is reaped", || {
         !fs::exists(format!("/proc/{pid}")).unwrap()
     });
     assert_eq!(processes_with("environ", id), [0; 0]);
@@ -461,7 +464,7 @@ async fn no_process_and_no_zombie_is_left() {
 fn watchers() -> Vec<i32> {
     let own = format!("\nPPid:\t{}\n", std::process::id());
     let children = processes_with("status", &own);
-    let watchers = processes_with("cmdline", &format!("\0{MARK_VARIABLE}\0"));
+    let watchers = processes_with("cmdline", "tool-watcher ");
     watchers
         .into_iter()
         .filter(|pid| children.contains(pid))
@@ -474,7 +477,7 @@ async fn a_killed_watcher_is_replaced() {
     let old = watchers();
     assert_eq!(old.len(), 1, "one for all commands");
     run(&format!("kill -s KILL {}", old[0])).await;
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while watchers().iter().all(|pid| old.contains(pid)) {
         assert!(Instant::now() < end, "no new watcher");
         run("true").await;
@@ -483,13 +486,12 @@ async fn a_killed_watcher_is_replaced() {
 
 #[tokio::test]
 async fn short_commands_are_quick() {
-    let started = Instant::now();
+    let mut quickest = Duration::MAX;
     for _ in 0..20 {
+        let started = Instant::now();
         assert!(run("true").await.exit.is_success());
+        quickest = quickest.min(started.elapsed());
     }
-    assert!(
-        started.elapsed() < Duration::from_secs(4),
-        "20 commands took {:?}",
-        started.elapsed()
-    );
+    // Not one of them would be, if each waited for the end of the output or for leftovers.
+    assert!(quickest < Duration::from_millis(150), "{quickest:?}");
 }

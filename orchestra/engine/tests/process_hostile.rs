@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 const GRACE: Duration = Duration::from_millis(500);
 /// Enough for each script to be ready on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// A second is the figure for one tool; here a dozen burn both cores at once, on a machine that may be busy besides.
-const SLACK: Duration = Duration::from_secs(5);
+/// A second is the figure for one tool on an idle machine; here a dozen burn all cores at once, beside whatever else runs.
+const SLACK: Duration = Duration::from_secs(25);
 
 /// The name of the variable that turns the test `helper_engine` into an engine.
 const ENGINE: &str = "HELPER_ENGINE_TOKEN";

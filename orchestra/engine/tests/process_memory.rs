@@ -48,7 +48,7 @@ async fn memory_stays_small_whatever_is_written() {
     for output in [with_file.unwrap(), other.unwrap(), third.unwrap()] {
         assert_eq!(output.exit, Exit::TimedOut);
         assert!(output.truncated && output.stdout_bytes + output.stderr_bytes > 10_000_000);
-        assert!(output.duration < timeout + Duration::from_secs(3));
+        assert!(output.duration < timeout + Duration::from_secs(30));
     }
     assert!(fs::metadata(&file).unwrap().len() < 1_000_100);
 

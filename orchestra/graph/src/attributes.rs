@@ -1,5 +1,6 @@
 //! The attributes of the model: typed values with their places.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::attribute::{Key, Known};
@@ -64,15 +65,33 @@ pub struct Attribute {
 /// assert!(attributes.words(Known::Class).eq(["a", "b"]));
 /// assert_eq!(attributes.find("registry").expect("kept").value.as_str(), Some("internal"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Attributes {
     list: Vec<Attribute>,
+    /// Where each key stands in a list that is too long to be searched.
+    #[expect(
+        clippy::box_collection,
+        reason = "most lists are short, and each node and edge has one"
+    )]
+    places: Option<Box<HashMap<Key, usize>>>,
 }
+
+impl PartialEq for Attributes {
+    fn eq(&self, other: &Attributes) -> bool {
+        self.list == other.list
+    }
+}
+
+/// How many attributes are searched one after the other.
+const SEARCHED: usize = 32;
 
 impl Attributes {
     /// No attributes.
     pub(crate) const fn new() -> Attributes {
-        Attributes { list: Vec::new() }
+        Attributes {
+            list: Vec::new(),
+            places: None,
+        }
     }
 
     /// All attributes.
@@ -92,25 +111,56 @@ impl Attributes {
 
     /// The attribute of a known key.
     pub fn get(&self, known: Known) -> Option<&Attribute> {
-        self.list
-            .iter()
-            .find(|attribute| matches!(attribute.key, Key::Known(key) if key == known))
+        let place = match &self.places {
+            Some(places) => places.get(&Key::Known(known)).copied(),
+            None => {
+                let is_known =
+                    |attribute: &Attribute| matches!(attribute.key, Key::Known(key) if key == known);
+                self.list.iter().position(is_known)
+            }
+        };
+        self.list.get(place?)
     }
 
     /// The attribute of that name or alias.
     pub fn find(&self, name: &str) -> Option<&Attribute> {
         match Known::find(name) {
             Some(known) => self.get(known),
-            None => self.list.iter().find(|attribute| attribute.key.name() == name),
+            None => self.list.get(self.other(name)?),
+        }
+    }
+
+    /// Where the attribute of a name stands that the language does not know.
+    fn other(&self, name: &str) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.get(&Key::Other(name.into())).copied(),
+            None => {
+                let is_other =
+                    |attribute: &Attribute| matches!(&attribute.key, Key::Other(key) if **key == *name);
+                self.list.iter().position(is_other)
+            }
         }
     }
 
     /// Sets an attribute; an earlier one of the same key is replaced and given back.
     pub fn set(&mut self, attribute: Attribute) -> Option<Attribute> {
-        match self.list.iter_mut().find(|present| present.key == attribute.key) {
+        let place = match &attribute.key {
+            Key::Known(known) => {
+                let known = *known;
+                match &self.places {
+                    Some(places) => places.get(&Key::Known(known)).copied(),
+                    None => self
+                        .list
+                        .iter()
+                        .position(|present| present.key == Key::Known(known)),
+                }
+            }
+            Key::Other(name) => self.other(name),
+        };
+        match place.and_then(|place| self.list.get_mut(place)) {
             Some(present) => Some(std::mem::replace(present, attribute)),
             None => {
-                self.list.push(attribute);
+                self.push(attribute);
                 None
             }
         }
@@ -118,14 +168,25 @@ impl Attributes {
 
     /// Adds an attribute whose key is known to be absent.
     pub(crate) fn push(&mut self, attribute: Attribute) {
+        if let Some(places) = &mut self.places {
+            places.insert(attribute.key.clone(), self.list.len());
+        }
         self.list.push(attribute);
+        if self.list.len() > SEARCHED && self.places.is_none() {
+            self.index();
+        }
+    }
+
+    fn index(&mut self) {
+        let keys = self.list.iter().enumerate();
+        let places = keys.map(|(place, attribute)| (attribute.key.clone(), place));
+        self.places = Some(Box::new(places.collect()));
     }
 
     /// The attribute of a name that the language does not know.
     pub(crate) fn find_other_mut(&mut self, name: &str) -> Option<&mut Attribute> {
-        self.list
-            .iter_mut()
-            .find(|attribute| matches!(&attribute.key, Key::Other(key) if **key == *name))
+        let place = self.other(name)?;
+        self.list.get_mut(place)
     }
 
     /// Removes a known attribute.
@@ -134,7 +195,11 @@ impl Attributes {
             .list
             .iter()
             .position(|present| matches!(present.key, Key::Known(key) if key == known))?;
-        Some(self.list.remove(at))
+        let removed = self.list.remove(at);
+        if self.places.is_some() {
+            self.index();
+        }
+        Some(removed)
     }
 
     /// The text of a known attribute; `None` where it is absent.

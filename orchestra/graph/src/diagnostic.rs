@@ -106,12 +106,16 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A diagnostic of the given severity.
+    /// A diagnostic of the given severity. Line breaks that the message quotes are written as `\n` and `\r`.
     pub fn new(code: &'static str, severity: Severity, message: impl Into<String>, span: Span) -> Diagnostic {
+        let mut message = message.into();
+        if message.contains(['\n', '\r']) {
+            message = message.replace('\n', "\\n").replace('\r', "\\r");
+        }
         Diagnostic {
             code,
             severity,
-            message: message.into(),
+            message,
             span,
             label: String::new(),
             notes: Vec::new(),

@@ -48,8 +48,8 @@ pub fn lower(source: &Source, file: &ast::File) -> (Graph, Vec<Diagnostic>) {
 /// What holds for the statements of one block.
 #[derive(Clone, Default)]
 struct Defaults {
-    node: Vec<Attribute>,
-    edge: Vec<Attribute>,
+    node: Attributes,
+    edge: Attributes,
     classes: Vec<Arc<str>>,
     subgraph: Option<u32>,
 }
@@ -103,10 +103,7 @@ impl Lowering<'_> {
         };
         for raw in &block.attributes {
             if let Some(attribute) = self.attribute(raw, scope, Origin::Default) {
-                match list.iter_mut().find(|present| present.key == attribute.key) {
-                    Some(present) => *present = attribute,
-                    None => list.push(attribute),
-                }
+                list.set(attribute);
             }
         }
     }
@@ -185,7 +182,7 @@ impl Lowering<'_> {
                 self.set(&mut attributes, attribute, None);
             }
         }
-        for attribute in &defaults.edge {
+        for attribute in defaults.edge.iter() {
             if attributes.find(attribute.key.name()).is_none() {
                 attributes.push(attribute.clone());
             }

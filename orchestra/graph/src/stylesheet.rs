@@ -8,6 +8,7 @@ use crate::attribute::{Key, Known};
 use crate::attributes::{Attribute, Origin};
 use crate::diagnostic::did_you_mean;
 use crate::model::{Graph, Node};
+use crate::syntax::shorten;
 use crate::value::Value;
 
 /// What a rule applies to (Attractor 8.3, rule L12).
@@ -312,7 +313,7 @@ impl<'t> Parser<'t> {
                 None => "the properties are `llm_model`, `llm_provider` and `reasoning_effort`".to_owned(),
             };
             self.fault(
-                format!("unknown property `{}`", &self.text[range.clone()]),
+                format!("unknown property `{}`", shorten(&self.text[range.clone()])),
                 range,
                 help,
             );
@@ -347,9 +348,10 @@ impl<'t> Parser<'t> {
         let value = self.text[range.clone()].to_owned();
         let property = known?;
         if value.is_empty() {
+            let before = self.text[..range.start].chars().next_back();
             self.fault(
                 format!("`{}` has no value", property.name()),
-                range.start.saturating_sub(1)..range.start,
+                range.start - before.map_or(0, char::len_utf8)..range.start,
                 "write a value",
             );
             return None;
@@ -361,7 +363,7 @@ impl<'t> Parser<'t> {
             .is_none()
         {
             self.fault(
-                format!("`{value}` is not a value of `{}`", property.name()),
+                format!("`{}` is not a value of `{}`", shorten(&value), property.name()),
                 range,
                 format!("write {}", property.spec().ty.describe()),
             );

@@ -81,7 +81,7 @@ fn concise_is_one_line_each() {
         vec![full(SMALL), Diagnostic::info("x", "two\nlines", Span::new(0, 0))],
     );
     insta::assert_snapshot!(render::concise(&report), @r#"
-a.dot:1:1: note[x]: two lines
+a.dot:1:1: note[x]: two\nlines
 a.dot:4:14: error[edge_target_exists]: edge points to unknown node `Buidl`
 "#);
 }

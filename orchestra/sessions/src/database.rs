@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::error::SessionError;
 use crate::gate::{Gate, Pass};
+use crate::private;
 use crate::tables;
 
 const DATABASE: &str = ".sessions.sqlite";
@@ -173,6 +174,8 @@ impl Database {
                     self.open = None;
                     thread::sleep(Duration::from_millis(5));
                 }
+                // The folder itself may be the one thing that cannot be written, and the log is a new file in it.
+                Fault::Sql(error) if is_read_only(&error) && self.leave_file() => {}
                 Fault::Sql(error) => return Err(self.failed(error)),
                 Fault::Busy if Instant::now() >= deadline => {
                     return Err(SessionError::Busy {
@@ -200,6 +203,16 @@ impl Database {
                 Fault::Moved => self.open = None,
             }
         }
+    }
+
+    /// Goes on in memory; returns whether it was in a file before.
+    fn leave_file(&mut self) -> bool {
+        let Place::File { path, .. } = &self.place else {
+            return false;
+        };
+        let path = path.clone();
+        (self.place, self.open) = (Place::Memory { path }, None);
+        true
     }
 
     fn attempt<T>(
@@ -275,6 +288,15 @@ impl Database {
             source: source.into(),
         }
     }
+}
+
+/// Whether the system does not let this process write the database, or what lies beside it.
+fn is_read_only(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(
+        code,
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+    )
 }
 
 fn is_io(error: &rusqlite::Error) -> bool {
@@ -382,6 +404,8 @@ fn create(path: &Path, patience: Duration) -> Result<Open, Fault> {
     for ending in ["", "-wal", "-shm", "-journal"] {
         remove(&with_ending(path, ending))?;
     }
+    // The log and its index get the permissions of the file.
+    private::write(path, &[]).map_err(|error| SessionError::io("make", path, error))?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = prepared(Connection::open_with_flags(path, flags)?, patience)?;

@@ -6,10 +6,11 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use orchestra_engine::RunId;
+use orchestra_engine::{Disk, RunId};
 use serde_json::Value;
 
 use crate::error::SessionError;
+use crate::private;
 
 const MANIFEST: &str = "manifest.json";
 const EVENTS: &str = "events.jsonl";
@@ -18,6 +19,8 @@ const EVENTS: &str = "events.jsonl";
 const ELSEWHERE: &str = ".elsewhere";
 /// A longer line is passed over.
 const LONGEST_LINE: u64 = 16 << 20;
+/// The longest path that is read from a file, in bytes.
+const LONGEST_PATH: u64 = 64 << 10;
 /// A manifest is small; what is larger is none.
 const LARGEST_MANIFEST: u64 = 16 << 20;
 /// By so much of what was read last a file is known again.
@@ -137,7 +140,7 @@ impl Folders {
         // A draft of its own for each process: two may accept a run at once.
         let draft = pointers.join(format!(".{run}.{}", std::process::id()));
         fs::create_dir_all(&pointers)
-            .and_then(|()| fs::write(&draft, path_bytes(folder)))
+            .and_then(|()| private::write(&draft, &path_bytes(folder)))
             .and_then(|()| fs::rename(&draft, &path))
             .map_err(|source| SessionError::io("write", &path, source))
     }
@@ -146,7 +149,10 @@ impl Folders {
     pub(crate) fn pointer(&self, run: &RunId) -> Option<PathBuf> {
         let path = self.root.join(ELSEWHERE).join(&**run);
         let plain = fs::symlink_metadata(&path).ok()?.is_file();
-        plain.then(|| fs::read(&path).ok().map(path_of_bytes)).flatten()
+        let bytes = plain
+            .then(|| Disk::read_at_most(&path, LONGEST_PATH).ok())
+            .flatten();
+        bytes.map(path_of_bytes)
     }
 }
 
@@ -193,7 +199,7 @@ fn stamp(manifest: &Metadata) -> i64 {
 /// The file cannot be read.
 pub(crate) fn manifest(folder: &Path) -> io::Result<Value> {
     let mut text = Vec::new();
-    let file = File::open(folder.join(MANIFEST))?;
+    let file = Disk::open(folder.join(MANIFEST))?;
     file.take(LARGEST_MANIFEST).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
@@ -243,7 +249,7 @@ impl Events {
             };
             return Ok((cursor.offset == 0).then_some(events));
         }
-        let mut file = File::open(&path)?;
+        let mut file = Disk::open(&path)?;
         if cursor.offset > 0 {
             let Some(start) = cursor.offset.checked_sub(cursor.tail_length) else {
                 return Ok(None);

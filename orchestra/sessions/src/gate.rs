@@ -51,6 +51,8 @@ impl Gate {
     fn file(path: &Path) -> io::Result<Arc<File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options.open(path).map(Arc::new)
     }
 

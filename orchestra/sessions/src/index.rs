@@ -16,7 +16,7 @@ use crate::database::Fault;
 use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::query;
-use crate::rows::{NodeTotals, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::store::{Store, Which};
 
 /// How long another process may hold the index before that is an error.
@@ -243,7 +243,37 @@ impl SessionIndex {
     /// # Errors
     /// As for [`run`](SessionIndex::run).
     pub fn stages(&self, run: &str) -> Result<Vec<StageRow>, SessionError> {
-        self.of_run(run, |connection, _, run| query::stages(connection, run))
+        self.of_run(run, |connection, _, run| {
+            query::stages(connection, run, Page::ALL)
+        })
+    }
+
+    /// A part of the attempts at stages of a run, in the order in which they began.
+    ///
+    /// # Errors
+    /// As for [`run`](SessionIndex::run).
+    pub fn stages_in(&self, run: &str, page: Page) -> Result<Vec<StageRow>, SessionError> {
+        self.of_run(run, move |connection, _, run| {
+            query::stages(connection, run, page)
+        })
+    }
+
+    /// The latest attempts at stages that failed, at most so many, in the order in which they began.
+    ///
+    /// # Errors
+    /// As for [`run`](SessionIndex::run).
+    pub fn failed_stages(&self, run: &str, most: usize) -> Result<Vec<StageRow>, SessionError> {
+        self.of_run(run, move |connection, _, run| {
+            query::failed_stages(connection, run, most)
+        })
+    }
+
+    /// The attempts at stages that are under way, and those that were cut short and are to be made again.
+    ///
+    /// # Errors
+    /// As for [`run`](SessionIndex::run).
+    pub fn open_stages(&self, run: &str) -> Result<Vec<StageRow>, SessionError> {
+        self.of_run(run, |connection, _, run| query::open_stages(connection, run))
     }
 
     /// The decisions of a run in their order, with the rule and the values that each saw (rule R8).
@@ -251,7 +281,19 @@ impl SessionIndex {
     /// # Errors
     /// As for [`run`](SessionIndex::run).
     pub fn transitions(&self, run: &str) -> Result<Vec<TransitionRow>, SessionError> {
-        self.of_run(run, |connection, _, run| query::transitions(connection, run))
+        self.of_run(run, |connection, _, run| {
+            query::transitions(connection, run, Page::ALL)
+        })
+    }
+
+    /// A part of the decisions of a run, in their order.
+    ///
+    /// # Errors
+    /// As for [`run`](SessionIndex::run).
+    pub fn transitions_in(&self, run: &str, page: Page) -> Result<Vec<TransitionRow>, SessionError> {
+        self.of_run(run, move |connection, _, run| {
+            query::transitions(connection, run, page)
+        })
     }
 
     /// The tools that the stages of a run called, in the order in which they ended.
@@ -259,7 +301,19 @@ impl SessionIndex {
     /// # Errors
     /// As for [`run`](SessionIndex::run).
     pub fn tool_calls(&self, run: &str) -> Result<Vec<ToolCallRow>, SessionError> {
-        self.of_run(run, |connection, _, run| query::tool_calls(connection, run))
+        self.of_run(run, |connection, _, run| {
+            query::tool_calls(connection, run, Page::ALL)
+        })
+    }
+
+    /// A part of the tools that the stages of a run called, in the order in which they ended.
+    ///
+    /// # Errors
+    /// As for [`run`](SessionIndex::run).
+    pub fn tool_calls_in(&self, run: &str, page: Page) -> Result<Vec<ToolCallRow>, SessionError> {
+        self.of_run(run, move |connection, _, run| {
+            query::tool_calls(connection, run, page)
+        })
     }
 
     /// What each node of a run did, in the order in which the nodes were first come to.

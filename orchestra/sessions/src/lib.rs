@@ -9,6 +9,7 @@ mod fold;
 mod folders;
 mod gate;
 mod index;
+mod private;
 mod query;
 mod rows;
 mod store;
@@ -17,5 +18,5 @@ mod tables;
 pub use error::SessionError;
 pub use index::SessionIndex;
 pub use rows::{
-    NodeTotals, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
+    NodeTotals, Page, RunFilter, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };

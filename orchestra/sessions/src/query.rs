@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::database::Fault;
 use crate::error::SessionError;
 use crate::folders::Folders;
-use crate::rows::{NodeTotals, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{NodeTotals, Page, RunFilter, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::tables::{self, Columns, SESSION, time};
 
 /// A text of this length may be found in the middle of a name, too.
@@ -102,40 +102,66 @@ pub(crate) fn list(
     Ok(list)
 }
 
-/// The attempts at stages of a run, in the order in which they began.
-pub(crate) fn stages(connection: &Connection, run: &RunId) -> Result<Vec<StageRow>, Fault> {
-    let sql = "SELECT seq, node, branch, position, visit, attempt, repeat, state, outcome, preferred_label, error, \
-        will_retry, notes, started, ended, duration, input_tokens, output_tokens, cost_micros \
-        FROM stages WHERE run = ?1 ORDER BY seq";
-    rows(connection, sql, run, |row| {
-        let mut next = Columns::of(row);
-        Ok(StageRow {
-            seq: next.count()?,
-            node: next.next()?,
-            branch: next.next()?,
-            index: next.count()?,
-            visit: next.next()?,
-            attempt: next.next()?,
-            repeat: next.next()?,
-            state: next.word(tables::stage_state)?,
-            outcome: next.next()?,
-            preferred_label: next.next()?,
-            error: next.next()?,
-            will_retry: next.next()?,
-            notes: next.next()?,
-            started: next.moment()?,
-            ended: next.moment()?,
-            duration: next.optional_count()?.map(Duration::from_micros),
-            usage: next.usage()?,
-        })
+const STAGES: &str = "seq, node, branch, position, visit, attempt, repeat, state, outcome, preferred_label, error, \
+    will_retry, notes, started, ended, duration, input_tokens, output_tokens, cost_micros";
+
+fn stage(row: &Row<'_>) -> rusqlite::Result<StageRow> {
+    let mut next = Columns::of(row);
+    Ok(StageRow {
+        seq: next.count()?,
+        node: next.next()?,
+        branch: next.next()?,
+        index: next.count()?,
+        visit: next.next()?,
+        attempt: next.next()?,
+        repeat: next.next()?,
+        state: next.word(tables::stage_state)?,
+        outcome: next.next()?,
+        preferred_label: next.next()?,
+        error: next.next()?,
+        will_retry: next.next()?,
+        notes: next.next()?,
+        started: next.moment()?,
+        ended: next.moment()?,
+        duration: next.optional_count()?.map(Duration::from_micros),
+        usage: next.usage()?,
     })
 }
 
+/// The attempts at stages of a run, in the order in which they began.
+pub(crate) fn stages(connection: &Connection, run: &RunId, page: Page) -> Result<Vec<StageRow>, Fault> {
+    rows(connection, ("stages", STAGES, ""), run, page, stage)
+}
+
+/// The latest attempts that failed, in their order.
+pub(crate) fn failed_stages(
+    connection: &Connection,
+    run: &RunId,
+    most: usize,
+) -> Result<Vec<StageRow>, Fault> {
+    let from = ("stages", STAGES, "AND error IS NOT NULL");
+    rows(connection, from, run, Page::Last { most }, stage)
+}
+
+/// The attempts that are under way, and those that were cut short and neither made again nor left behind.
+pub(crate) fn open_stages(connection: &Connection, run: &RunId) -> Result<Vec<StageRow>, Fault> {
+    let open = "AND (state = 'running' OR state IN ('cancelled', 'interrupted') \
+        AND NOT EXISTS (SELECT 1 FROM stages later WHERE later.run = stages.run AND later.seq > stages.seq \
+            AND later.node = stages.node AND later.branch IS stages.branch) \
+        AND NOT EXISTS (SELECT 1 FROM transitions later WHERE later.run = stages.run AND later.seq > stages.seq \
+            AND later.branch IS stages.branch))";
+    rows(connection, ("stages", STAGES, open), run, Page::ALL, stage)
+}
+
+const TRANSITIONS: &str = "seq, time, branch, origin, target, rule, branches, tested";
+
 /// The decisions of a run, in their order.
-pub(crate) fn transitions(connection: &Connection, run: &RunId) -> Result<Vec<TransitionRow>, Fault> {
-    let sql = "SELECT seq, time, branch, origin, target, rule, branches, tested \
-        FROM transitions WHERE run = ?1 ORDER BY seq";
-    rows(connection, sql, run, |row| {
+pub(crate) fn transitions(
+    connection: &Connection,
+    run: &RunId,
+    page: Page,
+) -> Result<Vec<TransitionRow>, Fault> {
+    rows(connection, ("transitions", TRANSITIONS, ""), run, page, |row| {
         let mut next = Columns::of(row);
         Ok(TransitionRow {
             seq: next.count()?,
@@ -150,22 +176,28 @@ pub(crate) fn transitions(connection: &Connection, run: &RunId) -> Result<Vec<Tr
     })
 }
 
-/// The tools that the stages of a run called, in the order in which they ended.
-pub(crate) fn tool_calls(connection: &Connection, run: &RunId) -> Result<Vec<ToolCallRow>, Fault> {
-    let sql =
-        "SELECT seq, time, node, branch, tool, duration, error FROM tool_calls WHERE run = ?1 ORDER BY seq";
-    rows(connection, sql, run, |row| {
-        let mut next = Columns::of(row);
-        Ok(ToolCallRow {
-            seq: next.count()?,
-            time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
-            node: next.next()?,
-            branch: next.next()?,
-            tool: next.next()?,
-            duration: Duration::from_micros(next.count()?),
-            error: next.next()?,
-        })
+const TOOL_CALLS: &str = "seq, time, node, branch, tool, duration, error";
+
+fn tool_call(row: &Row<'_>) -> rusqlite::Result<ToolCallRow> {
+    let mut next = Columns::of(row);
+    Ok(ToolCallRow {
+        seq: next.count()?,
+        time: next.moment()?.unwrap_or(Timestamp::from_millis(0)),
+        node: next.next()?,
+        branch: next.next()?,
+        tool: next.next()?,
+        duration: Duration::from_micros(next.count()?),
+        error: next.next()?,
     })
+}
+
+/// The tools that the stages of a run called, in the order in which they ended.
+pub(crate) fn tool_calls(
+    connection: &Connection,
+    run: &RunId,
+    page: Page,
+) -> Result<Vec<ToolCallRow>, Fault> {
+    rows(connection, ("tool_calls", TOOL_CALLS, ""), run, page, tool_call)
 }
 
 /// What each node of a run did, in the order in which the nodes were first come to.
@@ -184,31 +216,73 @@ pub(crate) fn node_totals(connection: &Connection, run: &RunId) -> Result<Vec<No
             add(totals);
         }
     };
-    for mut stage in stages(connection, run)? {
-        of(std::mem::take(&mut stage.node), &mut |totals| {
-            totals.attempts += 1;
-            totals.failures += u64::from(stage.error.is_some());
-            totals.repeats += u64::from(stage.repeat);
-            totals.duration = totals.duration.saturating_add(stage.duration.unwrap_or_default());
-            totals.usage += stage.usage;
-            if stage.outcome.is_some() {
-                totals.outcome = stage.outcome.take();
-            }
-        });
-    }
-    for call in tool_calls(connection, run)? {
+    each(
+        connection,
+        ("stages", STAGES, ""),
+        run,
+        Page::ALL,
+        stage,
+        |mut stage| {
+            of(std::mem::take(&mut stage.node), &mut |totals| {
+                totals.attempts += 1;
+                totals.failures += u64::from(stage.error.is_some());
+                totals.repeats += u64::from(stage.repeat);
+                totals.duration = totals.duration.saturating_add(stage.duration.unwrap_or_default());
+                totals.usage += stage.usage;
+                if stage.outcome.is_some() {
+                    totals.outcome = stage.outcome.take();
+                }
+            });
+        },
+    )?;
+    let from = ("tool_calls", TOOL_CALLS, "");
+    each(connection, from, run, Page::ALL, tool_call, |call| {
         of(call.node, &mut |totals| totals.tool_calls += 1);
-    }
+    })?;
     Ok(totals)
 }
 
+/// A table, its columns, and what else must hold.
+type From = (&'static str, &'static str, &'static str);
+
 fn rows<T>(
     connection: &Connection,
-    sql: &str,
+    from: From,
     run: &RunId,
+    page: Page,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([&**run], read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut rows = Vec::new();
+    each(connection, from, run, page, read, |row| rows.push(row))?;
+    Ok(rows)
+}
+
+/// Reads rows of a run one after the other, in the order of their events.
+fn each<T>(
+    connection: &Connection,
+    (table, columns, more): From,
+    run: &RunId,
+    page: Page,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    mut take: impl FnMut(T),
+) -> Result<(), Fault> {
+    let select = |order: &str| {
+        format!(
+            "SELECT {columns} FROM {table} WHERE run = ?1 AND seq > ?2 {more} ORDER BY seq {order} LIMIT ?3"
+        )
+    };
+    let bound = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (sql, after, most) = match page {
+        Page::After { seq, most } => (select(""), bound(seq), most),
+        Page::Last { most } => (
+            format!("SELECT * FROM ({}) ORDER BY seq", select("DESC")),
+            0,
+            most,
+        ),
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    for row in statement.query_map((&**run, after, bound(most as u64)), read)? {
+        take(row?);
+    }
+    Ok(())
 }

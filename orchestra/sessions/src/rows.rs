@@ -202,6 +202,51 @@ impl StageState {
     }
 }
 
+/// Which of many rows of a run are read.
+///
+/// ```
+/// # use orchestra_engine::Engine;
+/// # use orchestra_graph::{Source, load};
+/// use orchestra_sessions::{Page, SessionIndex};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let runs_dir = place.path();
+/// # let text = "digraph hello { start -> say -> exit; say [shape=parallelogram, tool_command=true] }";
+/// # let pipeline = load(Source::new("hello.dot", text), &Default::default()).pipeline().expect("sound");
+/// # let engine = Engine::builder().runs_dir(runs_dir).build()?;
+/// # engine.start_loaded(pipeline, ()).run_id("nightly").await?.wait().await?;
+/// let index = SessionIndex::open(runs_dir)?;
+/// let last = index.stages_in("nightly", Page::Last { most: 1 })?;
+/// assert_eq!((last.len(), last[0].node.as_str()), (1, "exit"));
+/// let first = index.stages_in("nightly", Page::After { seq: 0, most: 2 })?;
+/// let rest = index.stages_in("nightly", Page::After { seq: first[1].seq, most: 2 })?;
+/// assert_eq!((first[1].node.as_str(), rest), ("say", last));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// The first rows behind an event.
+    After {
+        /// The number of that event; 0 for the beginning.
+        seq: u64,
+        /// How many rows at most.
+        most: usize,
+    },
+    /// The last rows.
+    Last {
+        /// How many rows at most.
+        most: usize,
+    },
+}
+
+impl Page {
+    pub(crate) const ALL: Page = Page::After {
+        seq: 0,
+        most: usize::MAX,
+    };
+}
+
 /// An attempt at a stage.
 ///
 /// ```

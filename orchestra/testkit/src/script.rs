@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use orchestra_engine::{FailureCategory, Outcome, Script, ScriptedOutcome};
+use orchestra_engine::{Disk, FailureCategory, Outcome, Script, ScriptedOutcome};
 use orchestra_graph::parse_duration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
@@ -44,6 +44,9 @@ pub fn read_script(text: &str) -> Result<Script, ScriptError> {
     read(text, None)
 }
 
+/// The largest script that is read from a file, in bytes.
+const LARGEST: u64 = 16 << 20;
+
 /// Reads a script from a file; see [`read_script`].
 ///
 /// ```
@@ -56,16 +59,25 @@ pub fn read_script(text: &str) -> Result<Script, ScriptError> {
 /// The file cannot be read, or holds no script.
 pub fn read_script_file(path: impl AsRef<Path>) -> Result<Script, ScriptError> {
     let path = path.as_ref();
-    let text = std::fs::read_to_string(path).map_err(|error| ScriptError::Unreadable {
+    let unreadable = |reason: String| ScriptError::Unreadable {
         path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+        reason,
+    };
+    let bytes = Disk::read_at_most(path, LARGEST + 1).map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(unreadable(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
     read(&text, Some(path))
 }
 
 fn read(text: &str, file: Option<&Path>) -> Result<Script, ScriptError> {
     // A gate may well have the choices `Yes` and `No`, which are truth values to an older YAML.
-    let options = serde_saphyr::options! { strict_booleans: true };
+    let options = serde_saphyr::options! {
+        // As for the configuration: each level takes some of the stack.
+        budget: serde_saphyr::budget! { max_depth: 24 },
+        strict_booleans: true,
+    };
     let nodes: BTreeMap<String, Entries> =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| ScriptError::Syntax {
             file: file.map(Path::to_owned),

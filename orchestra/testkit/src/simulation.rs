@@ -185,15 +185,16 @@ impl Simulation {
     /// The file cannot be read, or the pipeline has errors.
     pub fn load_file(path: impl AsRef<Path>) -> Result<Simulation, SimulationError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|source| SimulationError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
-        let name = path.to_string_lossy().replace('\\', "/");
         let options = LoadOptions {
             children: Some(&Disk),
             ..LoadOptions::default()
         };
+        let bytes = Disk::read_at_most(path, options.limits.bytes as u64 + 1);
+        let bytes = bytes.map_err(|source| SimulationError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let name = path.to_string_lossy().replace('\\', "/");
         Simulation::of_loaded(&load_bytes(&name, &bytes, &options))
     }
 

@@ -231,6 +231,7 @@ fn line(kind: &EventKind) -> Option<String> {
             format!("{node} reads its manager's instruction: {instruction}")
         }
         EventKind::StageLog { node, message } => format!("{node} says: {message}"),
+        EventKind::PipelineWarning { message, .. } => format!("warning: {message}"),
         EventKind::StageWarning {
             node,
             branch,

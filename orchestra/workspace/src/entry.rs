@@ -138,16 +138,30 @@ impl Tree {
     }
 
     fn add(&self, lock: &RepositoryLock, folder: &Path, tip: &Sha) -> Result<(), WorkspaceFault> {
+        // Not checked out by this command, which reads the configuration of the repository, be it changed by a stage;
+        // until it is, the entry bears the mark that git would give it.
         let command = self
             .repository()
             .command()
-            .args(["worktree", "add", "--force", "--force", "--detach", "-q"]);
-        let command = command
+            .args(["worktree", "add", "--force", "--force", "--detach", "-q"])
+            .args(["--no-checkout", "--lock", "--reason", UNFINISHED])
             .arg(folder)
             .arg(tip.as_str())
-            .timeout(CHECKOUT)
             .holding(lock.file());
         self.repository().run(&command)?;
+        let entry = self.entries()?.into_iter().find(|entry| names(entry, folder));
+        let place = Place {
+            folder: folder.to_owned(),
+            entry: entry.ok_or_else(|| self.no_tree())?,
+        };
+        let checkout = place
+            .command()
+            .args(["reset", "--hard", "--no-recurse-submodules", "-q"])
+            .timeout(CHECKOUT)
+            .holding(lock.file());
+        self.repository().run(&checkout)?;
+        let mark = place.entry.join("locked");
+        fs::remove_file(&mark).map_err(|source| self.io(&mark, source))?;
         let place = self.place()?;
         self.attach(lock, &place)
     }

@@ -4,11 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use orchestra_engine::process::ContainedProgram;
 
 /// The oldest git that does all that is asked of it: the first with `merge-tree --write-tree`.
 const OLDEST: (u32, u32) = (2, 38);
@@ -57,6 +59,7 @@ pub struct GitCommand {
     stdin: Option<Vec<u8>>,
     timeout: Duration,
     held: Option<Arc<File>>,
+    programs: bool,
 }
 
 impl GitCommand {
@@ -70,6 +73,7 @@ impl GitCommand {
             stdin: None,
             timeout: TIMEOUT,
             held: None,
+            programs: false,
         }
     }
 
@@ -120,6 +124,13 @@ impl GitCommand {
     #[must_use]
     pub fn holding(mut self, lock: Arc<File>) -> GitCommand {
         self.held = Some(lock);
+        self
+    }
+
+    /// Says that git may start programs of the user for it, such as filters; what they leave behind is ended with it.
+    #[must_use]
+    pub(crate) fn programs(mut self, programs: bool) -> GitCommand {
+        self.programs = programs;
         self
     }
 
@@ -218,8 +229,9 @@ impl GitError {
 
 /// The program `git` of this machine.
 ///
-/// Each call has the C locale, no prompts, no hooks, no background work, and nothing of the caller's `GIT_` variables;
-/// author and committer are fixed, so that nobody needs an identity.
+/// Each call has the C locale, no prompts, no hooks, no background work, and of the caller's variables those that tools
+/// have, and `XDG_CONFIG_HOME`; author and committer are fixed, so that nobody needs an identity. It is contained as tools
+/// are: neither git nor what it starts outlives the process.
 ///
 /// ```
 /// use orchestra_workspace::SystemGit;
@@ -286,7 +298,10 @@ impl SystemGit {
     }
 
     fn command(&self, command: &GitCommand) -> io::Result<Command> {
-        let mut process = Command::new(&self.program);
+        let mut process = ContainedProgram::command(&self.program);
+        if let Some(folder) = std::env::var_os("XDG_CONFIG_HOME") {
+            process.env("XDG_CONFIG_HOME", folder);
+        }
         process.arg("-C").arg(&command.folder);
         let fixed = [
             "core.hooksPath=/dev/null",
@@ -296,6 +311,13 @@ impl SystemGit {
             "maintenance.auto=false",
             "i18n.commitEncoding=UTF-8",
             "advice.addEmbeddedRepo=false",
+            "core.pager=cat",
+            "credential.helper=",
+            "commit.gpgSign=false",
+            "tag.gpgSign=false",
+            "log.showSignature=false",
+            "submodule.recurse=false",
+            "protocol.ext.allow=never",
         ];
         for setting in fixed
             .into_iter()
@@ -304,11 +326,6 @@ impl SystemGit {
             process.arg("-c").arg(setting);
         }
         process.args(&command.arguments);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("GIT_") {
-                process.env_remove(&name);
-            }
-        }
         process.env_remove("LANGUAGE").env("LC_ALL", "C");
         // An empty program to ask with is none, and keeps git from looking for another.
         process
@@ -318,7 +335,8 @@ impl SystemGit {
         process
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_PAGER", "cat")
-            .env("GIT_EDITOR", ":");
+            .env("GIT_EDITOR", ":")
+            .env("GIT_SSH_COMMAND", "ssh");
         for role in ["AUTHOR", "COMMITTER"] {
             process.env(format!("GIT_{role}_NAME"), "Orchestra");
             process.env(format!("GIT_{role}_EMAIL"), "orchestra@localhost");
@@ -331,8 +349,6 @@ impl SystemGit {
             (None, None) => Stdio::null(),
         });
         process.stdout(Stdio::piped()).stderr(Stdio::piped());
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut process, 0);
         Ok(process)
     }
 }
@@ -343,30 +359,32 @@ impl Git for SystemGit {
             command: command.name(),
             source,
         };
-        let mut child = match self.command(command).map_err(failed)?.spawn() {
+        let process = self.command(command).map_err(failed)?;
+        let mut program = match ContainedProgram::start(process) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(GitError::Missing),
             other => other.map_err(failed)?,
         };
+        let child = program.child();
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // Fails where the command ends before it has read all, which its status will say.
-        if let (Some(bytes), Some(mut pipe)) = (command.stdin.clone(), child.stdin.take()) {
-            thread::spawn(move || pipe.write_all(&bytes));
+        if let (Some(bytes), Some(mut pipe)) = (command.stdin.clone(), stdin) {
+            spawn(move || drop(pipe.write_all(&bytes))).map_err(failed)?;
         }
         let (sender, outputs) = channel();
-        read_all(child.stdout.take(), 0, &sender);
-        read_all(child.stderr.take(), 1, &sender);
+        read_all(stdout, 0, &sender).map_err(failed)?;
+        read_all(stderr, 1, &sender).map_err(failed)?;
         drop(sender);
         let deadline = Instant::now().checked_add(command.timeout);
         let Some([stdout, stderr]) = collect(&outputs, deadline) else {
-            kill(&mut child);
+            program.kill();
             // Whatever still holds the pipes is not waited for without end.
             let _ = collect(&outputs, Instant::now().checked_add(LAST_WORDS));
-            let _ = child.wait();
             return Err(GitError::TimedOut {
                 command: command.name(),
                 after: command.timeout,
             });
         };
-        let status = child.wait().map_err(failed)?;
+        let status = program.wait(command.programs).map_err(failed)?;
         Ok(GitOutput {
             status: status_number(status),
             stdout,
@@ -375,17 +393,28 @@ impl Git for SystemGit {
     }
 }
 
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new()
+        .name("orchestra-git".to_owned())
+        .spawn(work)
+        .map(drop)
+}
+
 /// Reads a pipe to its end in a thread of its own, so that a full pipe never stops the command.
-fn read_all(pipe: Option<impl Read + Send + 'static>, which: usize, sender: &Sender<(usize, Vec<u8>)>) {
+fn read_all(
+    pipe: Option<impl Read + Send + 'static>,
+    which: usize,
+    sender: &Sender<(usize, Vec<u8>)>,
+) -> io::Result<()> {
     let sender = sender.clone();
-    thread::spawn(move || {
+    spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             // A pipe that breaks gives what came before; the exit status tells the rest.
             let _ = pipe.read_to_end(&mut bytes);
         }
         let _ = sender.send((which, bytes));
-    });
+    })
 }
 
 /// Both outputs, unless the deadline comes first.
@@ -406,18 +435,6 @@ fn collect(outputs: &Receiver<(usize, Vec<u8>)>, deadline: Option<Instant>) -> O
             Err(RecvTimeoutError::Timeout) => return None,
         }
     }
-}
-
-fn kill(child: &mut Child) {
-    #[cfg(unix)]
-    if let Some(group) = i32::try_from(child.id())
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-    {
-        // Not reaped yet, so the number is still its own.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    let _ = child.kill();
 }
 
 fn status_number(status: std::process::ExitStatus) -> i32 {

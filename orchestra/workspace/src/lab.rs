@@ -126,7 +126,8 @@ impl<'r> Lab<'r> {
         parse(&output.stdout, output.status == 0).ok_or_else(|| self.repository.unreadable(&command))
     }
 
-    /// All files of a commit or tree.
+    /// All files of a commit or tree. One with a path that leads out of it, which git itself would not check out, is
+    /// refused: files are written by these paths.
     pub(crate) fn files(&self, tree: &Sha) -> Result<Files, WorkspaceFault> {
         let command = self
             .repository
@@ -143,7 +144,11 @@ impl<'r> Lab<'r> {
                 (words.next()?.to_owned(), words.nth(1)?.parse().ok()?),
             ))
         };
-        Ok(lines.filter_map(entry).collect())
+        let files: Files = lines.filter_map(entry).collect();
+        match files.keys().all(|path| stays_below(path)) {
+            true => Ok(files),
+            false => Err(self.repository.unreadable(&self.command().arg("ls-tree"))),
+        }
     }
 
     /// The bytes of some blobs, in order; an object that is not there, or no blob, has none.
@@ -237,6 +242,12 @@ impl Drop for Lab<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Whether a path of a tree names something below its top, and nothing else.
+fn stays_below(path: &[u8]) -> bool {
+    let mut names = path.split(|byte| *byte == b'/');
+    names.all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
 /// Reads what `merge-tree -z --messages` writes.

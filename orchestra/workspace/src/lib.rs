@@ -16,6 +16,7 @@
 
 mod ask;
 mod cleanup;
+mod configuration;
 mod entry;
 mod fault;
 mod files;

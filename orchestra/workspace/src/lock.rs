@@ -116,10 +116,11 @@ fn wait(file: File, repository: &str, path: &Path) -> Result<File, WorkspaceFaul
     }
     let (sender, locked) = channel();
     // Where nobody waits any more, the lock is let go as soon as it is got.
-    thread::spawn(move || {
+    let waiting = thread::Builder::new().spawn(move || {
         let result = file.lock().map(|()| file);
         let _ = sender.send(result);
     });
+    waiting.map_err(io)?;
     match locked.recv_timeout(WAIT) {
         Ok(result) => result.map_err(io),
         Err(_) => Err(WorkspaceFault::Busy {

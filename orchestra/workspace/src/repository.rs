@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::configuration::{CommonFolder, Configuration};
 use crate::fault::WorkspaceFault;
 use crate::git::{Git, GitCommand, GitOutput};
 use crate::lock::RepositoryLock;
@@ -103,6 +104,10 @@ struct Inner {
     top: PathBuf,
     prefix: PathBuf,
     common: PathBuf,
+    /// The configuration that was found.
+    found: Configuration,
+    /// What git is shown in the place of the common folder.
+    shown: Option<CommonFolder>,
     facts: Mutex<Facts>,
 }
 
@@ -130,10 +135,28 @@ impl fmt::Debug for Repository {
 impl Repository {
     /// Opens the repository that a folder is in; the folder may be below its top.
     ///
+    /// From now on its configuration is the one that is found here, its filters and merge drivers included. What somebody
+    /// adds later to the configuration of the repository or of the user has no effect, nor have hooks.
+    ///
     /// # Errors
     ///
     /// If the folder is missing, is in no repository or in a bare one, or belongs to somebody whom git does not trust.
     pub fn open(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, WorkspaceFault> {
+        let found = Repository::find(git, name, path)?;
+        found.configured(found.configuration())
+    }
+
+    /// Opens a repository in which stages may have worked: filters and merge drivers that it names are not run.
+    pub(crate) fn open_without_programs(
+        git: Arc<dyn Git>,
+        name: &str,
+        path: &Path,
+    ) -> Result<Repository, WorkspaceFault> {
+        let found = Repository::find(git, name, path)?;
+        found.configured(&found.configuration().without_programs())
+    }
+
+    fn find(git: Arc<dyn Git>, name: &str, path: &Path) -> Result<Repository, WorkspaceFault> {
         let missing = || WorkspaceFault::RepositoryMissing {
             repository: name.to_owned(),
             path: path.to_owned(),
@@ -153,6 +176,8 @@ impl Repository {
             top: folder.clone(),
             prefix: PathBuf::new(),
             common: folder.clone(),
+            found: Configuration::default(),
+            shown: None,
             facts: Mutex::default(),
         };
         let opening = Repository(Arc::new(opening));
@@ -180,15 +205,39 @@ impl Repository {
             _ => return Err(none()),
         }
         let path_of = |what: &str| opening.run(&parse(what)).map(|output| path_from(&output));
+        let listed = opening.run(&opening.command().args(["config", "--list", "-z"]))?;
         let inner = Inner {
             git: Arc::clone(&opening.0.git),
             name: name.to_owned(),
             top: path_of("--show-toplevel")?,
             prefix: path_of("--show-prefix")?,
             common: path_of("--git-common-dir")?,
+            found: Configuration::parse(&listed),
+            shown: None,
             facts: Mutex::default(),
         };
         Ok(Repository(Arc::new(inner)))
+    }
+
+    /// The configuration that was found when the repository was opened.
+    pub(crate) fn configuration(&self) -> &Configuration {
+        &self.0.found
+    }
+
+    /// The same repository with this configuration.
+    pub(crate) fn configured(&self, configuration: &Configuration) -> Result<Repository, WorkspaceFault> {
+        let shown = CommonFolder::create(self.common(), configuration)
+            .map_err(|source| WorkspaceFault::io(self.name(), &std::env::temp_dir(), source))?;
+        Ok(Repository(Arc::new(Inner {
+            git: Arc::clone(&self.0.git),
+            name: self.0.name.clone(),
+            top: self.0.top.clone(),
+            prefix: self.0.prefix.clone(),
+            common: self.0.common.clone(),
+            found: self.0.found.clone(),
+            shown: Some(shown),
+            facts: Mutex::default(),
+        })))
     }
 
     /// Refuses repositories that are one under two names.
@@ -390,7 +439,13 @@ impl Repository {
 
     /// Runs a command whatever its exit status.
     pub(crate) fn try_run(&self, command: &GitCommand) -> Result<GitOutput, WorkspaceFault> {
-        Ok(self.0.git.run(command)?)
+        let Some(shown) = &self.0.shown else {
+            return Ok(self.0.git.run(command)?);
+        };
+        let command = shown
+            .apply(command)
+            .map_err(|source| WorkspaceFault::io(self.name(), self.common(), source))?;
+        Ok(self.0.git.run(&command)?)
     }
 
     /// Runs a command that must succeed.

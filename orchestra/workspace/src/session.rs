@@ -68,7 +68,7 @@ pub(crate) fn error_of(fault: &WorkspaceFault) -> WorkspaceError {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WorkspaceFault> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
-    match tokio::task::spawn_blocking(work).await {
+    match orchestra_engine::beside(work).await {
         Ok(done) => done.map_err(|fault| error_of(&fault)),
         Err(error) => Err(WorkspaceError::new("workspace_io", error.to_string())),
     }

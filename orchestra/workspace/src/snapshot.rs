@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::configuration::Configuration;
 use crate::repository::Sha;
 
 /// What is kept with a run when it begins.
@@ -28,6 +29,9 @@ pub(crate) struct KeptRepository {
     pub(crate) base: Sha,
     /// The branch of the main line.
     pub(crate) branch: String,
+    /// The configuration of git, before any stage ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) configuration: Option<Configuration>,
 }
 
 /// Where a tree stands.

@@ -128,7 +128,7 @@ impl GitWorkspace {
     pub fn repositories(&self) -> Result<Vec<(Repository, String)>, WorkspaceFault> {
         let named = self.repositories.iter();
         let opened = named.map(|(name, named)| {
-            let repository = Repository::open(self.git.clone(), name, &named.path)?;
+            let repository = Repository::open_without_programs(self.git.clone(), name, &named.path)?;
             Ok((repository, named.prefix.clone()))
         });
         let opened: Vec<(Repository, String)> = opened.collect::<Result<_, WorkspaceFault>>()?;
@@ -162,6 +162,7 @@ impl GitWorkspace {
             _ => std::path::absolute(&self.worktrees).unwrap_or_else(|_| self.worktrees.clone()),
         };
         let mut slots = Vec::with_capacity(opened.len());
+        let mut configurations = Vec::with_capacity(opened.len());
         for (repository, prefix) in opened {
             let before = kept
                 .as_ref()
@@ -174,6 +175,16 @@ impl GitWorkspace {
                 None => repository.head()?,
             };
             repository.check_writable()?;
+            // As it was before the first stage ran, also where the run goes on.
+            let configuration = match before {
+                Some(before) => match &before.configuration {
+                    Some(configuration) => configuration.clone(),
+                    None => repository.configuration().without_programs(),
+                },
+                None => repository.configuration().clone(),
+            };
+            let repository = repository.configured(&configuration)?;
+            configurations.push(configuration);
             slots.push(Slot {
                 name: repository.name().to_owned(),
                 branch: match before {
@@ -193,11 +204,13 @@ impl GitWorkspace {
             worktrees: worktrees.clone(),
             repositories: slots
                 .iter()
-                .map(|slot| {
+                .zip(configurations)
+                .map(|(slot, configuration)| {
                     let kept = KeptRepository {
                         path: slot.repository.top().to_owned(),
                         base: slot.base.clone(),
                         branch: slot.branch.clone(),
+                        configuration: Some(configuration),
                     };
                     (slot.name.clone(), kept)
                 })
@@ -227,7 +240,7 @@ impl Workspace for GitWorkspace {
             };
             let (workspace, id) = (self.clone(), run.run.to_string());
             let name = run.pipeline.name.to_string();
-            let opened = tokio::task::spawn_blocking(move || workspace.open_run(&id, &name, kept)).await;
+            let opened = orchestra_engine::beside(move || workspace.open_run(&id, &name, kept)).await;
             let (kept, lines) = match opened {
                 Ok(opened) => opened.map_err(|fault| error_of(&fault))?,
                 Err(error) => return Err(WorkspaceError::new("workspace_io", error.to_string())),

@@ -40,6 +40,52 @@ fn parents(yard: &Yard, sha: &Sha) -> Vec<String> {
         .collect()
 }
 
+/// Writes a tree object as it is; git makes none with such a name.
+fn raw_tree(yard: &Yard, mode: &str, name: &str, object: &str) -> String {
+    let digits = object.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap());
+    let entry = [format!("{mode} {name}\0").as_bytes(), &bytes.collect::<Vec<u8>>()].concat();
+    let file = yard.user.join("entry");
+    fs::write(&file, entry).unwrap();
+    let words = [
+        "hash-object",
+        "-t",
+        "tree",
+        "-w",
+        "--literally",
+        file.to_str().unwrap(),
+    ];
+    let made = yard.git(&words).trim().to_owned();
+    fs::remove_file(file).unwrap();
+    made
+}
+
+#[test]
+fn a_tree_whose_paths_lead_out_of_it_is_refused_and_writes_nothing() {
+    let Place {
+        yard,
+        repository,
+        base,
+        ..
+    } = place("a\n");
+    yard.write("planted", "* filter=x\n");
+    let blob = yard.git(&["hash-object", "-w", "planted"]).trim().to_owned();
+    fs::remove_file(yard.user.join("planted")).unwrap();
+    // The folder of a merge is two levels below the folder of git.
+    let mut tree = raw_tree(&yard, "100644", ".gitattributes", &blob);
+    for _ in 0..3 {
+        tree = raw_tree(&yard, "40000", "..", &tree);
+    }
+    let commit = yard.git(&["commit-tree", &tree, "-p", base.as_str(), "-m", "planted"]);
+    let onto: Sha = commit.trim().parse().unwrap();
+    let other = side(&yard, &repository, &base, "other", |root| {
+        write(root, "b.txt", "c\n")
+    });
+    let refused = plan(&repository, &onto, &[other], &|_| message("join")).unwrap_err();
+    assert_eq!(refused.code(), "git_failed");
+    assert!(!yard.user.join(".gitattributes").exists());
+}
+
 struct Place {
     yard: Yard,
     repository: Repository,

@@ -133,7 +133,7 @@ fn no_file_kills_the_compiler() {
     }
     for words in [
         "the limit is 16777216 [size_limit]",
-        "src/folder.dot` cannot be read: it is not a file",
+        "src/folder.dot` cannot be read: it is not a regular file",
         "no file `src/absent.dot`",
     ] {
         said.about(words);

@@ -18,7 +18,7 @@ const OWN: [&str; 5] = [
 ];
 
 /// What tells of times, of places in files, and of owners.
-const PASSING: [&str; 15] = [
+const PASSING: [&str; 16] = [
     "checkpoint",
     "checksum",
     "completed_at",
@@ -28,6 +28,7 @@ const PASSING: [&str; 15] = [
     "elapsed_ms",
     "elapsed_ns",
     "epoch",
+    "identity",
     "journal",
     "seq",
     "stack.child.elapsed_ms",
@@ -37,9 +38,10 @@ const PASSING: [&str; 15] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 7] = [
+const STOPS: [&str; 8] = [
     "PipelinePaused",
     "PipelineResumed",
+    "PipelineWarning",
     "StageCancelled",
     "StageLog",
     "SteeringRead",
@@ -300,7 +302,8 @@ pub fn readable(folder: &Path, log: &[Line]) -> Result<bool, String> {
     for line in saved {
         if let Said::Saved(name) = &line.said {
             let number: Option<usize> = name.strip_prefix("cp_").and_then(|number| number.parse().ok());
-            if number.is_none_or(|number| number >= records) {
+            // Where not even the first record survived, the run still begins where it began.
+            if number.is_none_or(|number| number > 0 && number >= records) {
                 return Err(format!(
                     "checkpoint `{name}` was told, and the journal has {records} records"
                 ));

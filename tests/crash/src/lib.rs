@@ -17,5 +17,6 @@ pub mod files;
 pub mod harness;
 pub mod job;
 pub mod log;
+pub mod processes;
 pub mod shapes;
 pub mod stages;

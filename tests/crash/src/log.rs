@@ -30,6 +30,35 @@ pub enum Said {
     Saved(String),
 }
 
+impl Said {
+    /// Returns what an event of the engine says, if it says that an attempt is over or tells of a checkpoint.
+    pub fn by(event: &RunEvent) -> Option<Said> {
+        match &event.kind {
+            EventKind::StageCompleted {
+                node,
+                branch,
+                visit,
+                attempt,
+                ..
+            }
+            | EventKind::StageFailed {
+                node,
+                branch,
+                visit,
+                attempt,
+                ..
+            } => {
+                let branch = branch
+                    .as_ref()
+                    .map_or_else(String::new, |branch| format!("{branch}/"));
+                Some(Said::Over(format!("{branch}{node}#{visit}/{attempt}")))
+            }
+            EventKind::CheckpointSaved { checkpoint, .. } => Some(Said::Saved(checkpoint.clone())),
+            _ => None,
+        }
+    }
+}
+
 /// Where it is written.
 #[derive(Clone, Debug)]
 pub struct Log {
@@ -70,30 +99,9 @@ impl Log {
 
     /// The engine tells something.
     pub fn told(&self, event: &RunEvent) {
-        let said = match &event.kind {
-            EventKind::StageCompleted {
-                node,
-                branch,
-                visit,
-                attempt,
-                ..
-            }
-            | EventKind::StageFailed {
-                node,
-                branch,
-                visit,
-                attempt,
-                ..
-            } => {
-                let branch = branch
-                    .as_ref()
-                    .map_or_else(String::new, |branch| format!("{branch}/"));
-                Said::Over(format!("{branch}{node}#{visit}/{attempt}"))
-            }
-            EventKind::CheckpointSaved { checkpoint, .. } => Said::Saved(checkpoint.clone()),
-            _ => return,
-        };
-        self.say(&event.run, said);
+        if let Some(said) = Said::by(event) {
+            self.say(&event.run, said);
+        }
     }
 
     /// All that was said.

@@ -216,6 +216,19 @@ const BULKY: Shape = Shape {
     at_once: 1,
 };
 
+/// A run that fails when its journal has just outgrown its checkpoint.
+const BULKY_END: Shape = Shape {
+    name: "bulky_end",
+    text: r#"digraph bulky_end {
+        start -> one -> stop
+        one -> exit [condition="context.never=1"]
+        one [type=act]
+        stop [type=act, bulk=70000, end=fail]
+    }"#,
+    children: &[],
+    at_once: 1,
+};
+
 /// Stages that note what they have done, one after the other and side by side.
 const NOTES: Shape = Shape {
     name: "notes",
@@ -242,7 +255,7 @@ pub const SHAPES: [Shape; 7] = [CHAIN, RETRIES, PARALLEL, GATES, CHILDREN, RESTA
 /// # Panics
 /// There is none.
 pub fn shape(name: &str) -> Shape {
-    let all = SHAPES.into_iter().chain([LONG, WAITING, BULKY]);
+    let all = SHAPES.into_iter().chain([LONG, WAITING, BULKY, BULKY_END]);
     let mut found = all.filter(|shape| shape.name == name);
     found.next().unwrap_or_else(|| panic!("no shape `{name}`"))
 }

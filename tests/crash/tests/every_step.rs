@@ -108,6 +108,11 @@ fn stages_that_note_their_steps() {
 }
 
 #[test]
+fn a_run_that_fails_where_a_checkpoint_is_due() {
+    killed("bulky_end", 0, Durability::Full, Way::Each);
+}
+
+#[test]
 fn runs_that_survive_their_process_but_no_loss_of_power() {
     for name in [
         "chain", "retries", "parallel", "gates", "children", "restart", "notes",

@@ -112,7 +112,8 @@ pub struct Call {
 }
 
 impl Call {
-    fn of<T: Clone>(self, list: Option<&Vec<T>>) -> Option<T> {
+    /// Which of a list of reactions or outcomes the call is given: the last one repeats.
+    pub fn of<T: Clone>(self, list: Option<&Vec<T>>) -> Option<T> {
         let at = (self.visit + self.attempt + self.restart) as usize - 2 + self.places;
         list.and_then(|list| list.get(at).or(list.last())).cloned()
     }

@@ -422,7 +422,8 @@ fn choice(pipeline: &Pipeline, branch: &BranchPath, from: NodeIndex, decision: &
     }
 }
 
-fn ending(failure: Option<&RunFailure>) -> End {
+/// How a run ended, in words.
+pub fn ending(failure: Option<&RunFailure>) -> End {
     let Some(failure) = failure else {
         return End::Success;
     };

@@ -113,15 +113,29 @@ pub(super) async fn exchange(
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
     let kind = kind.unwrap_or_default().to_ascii_lowercase();
-    if asked.streamed && kind.starts_with("text/event-stream") {
+    if asked.streamed && is_stream(&kind) {
         return stream(response, idle, reading, on_text).await;
     }
     // A server that does not stream although it is asked to answers as a whole; so do errors.
     let body = whole(&mut response, idle).await?;
-    let parsed: Value = match serde_json::from_slice(&body) {
+    read_whole(&body, &kind, reading)?;
+    if asked.streamed {
+        on_text(&reading.reply()?.text);
+    }
+    Ok(())
+}
+
+/// Whether a body of a content type is a stream of events.
+pub(super) fn is_stream(kind: &str) -> bool {
+    kind.starts_with("text/event-stream")
+}
+
+/// Reads an answer that came as a whole.
+pub(super) fn read_whole(body: &[u8], kind: &str, reading: &mut dyn Reading) -> Result<(), Fault> {
+    let parsed: Value = match serde_json::from_slice(body) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let said = fault::excerpt(&body);
+            let said = fault::excerpt(body);
             return Err(Fault::malformed(format!(
                 "the answer is no JSON ({error}); its content type is `{kind}`, and it says {said}"
             )));
@@ -132,11 +146,7 @@ pub(super) async fn exchange(
         drop(reading.whole(&parsed));
         return Err(fault);
     }
-    reading.whole(&parsed)?;
-    if asked.streamed {
-        on_text(&reading.reply()?.text);
-    }
-    Ok(())
+    reading.whole(&parsed)
 }
 
 /// Reads a stream until its answer is complete.
@@ -146,33 +156,64 @@ async fn stream(
     reading: &mut dyn Reading,
     on_text: &mut (dyn FnMut(&str) + Send),
 ) -> Result<(), Fault> {
-    let mut events = Events::new(LARGEST_EVENT);
-    let mut size = 0;
+    let mut stream = StreamReader::new(reading);
     while let Some(bytes) = in_time(idle, response.chunk()).await? {
-        size += bytes.len();
-        if size > LARGEST_STREAM {
-            return Err(too_large("the stream", LARGEST_STREAM));
-        }
-        events.push(&bytes).map_err(|fault| match fault {
-            EventFault::TooLarge => too_large("an event of the stream", LARGEST_EVENT),
-            EventFault::Encoding => Fault::malformed("the stream is not UTF-8"),
-        })?;
-        while let Some(event) = events.next() {
-            if reading.event(&event, on_text)? {
-                // The end that follows frees the connection; an answer that is complete does not depend on it.
-                drop(timeout(LONGEST_END, response.chunk()).await);
-                return Ok(());
-            }
+        if stream.push(&bytes, on_text)? {
+            // The end that follows frees the connection; an answer that is complete does not depend on it.
+            drop(timeout(LONGEST_END, response.chunk()).await);
+            return Ok(());
         }
     }
-    if reading.may_end() {
-        Ok(())
-    } else if size == 0 {
-        Err(Fault::malformed("the answer is empty"))
-    } else {
-        Err(Fault::malformed(
-            "the stream ended before the answer was complete",
-        ))
+    stream.end()
+}
+
+/// Reads a stream of events, whose bytes come in pieces of any size.
+pub(super) struct StreamReader<'r> {
+    events: Events,
+    size: usize,
+    reading: &'r mut dyn Reading,
+}
+
+impl StreamReader<'_> {
+    /// A stream of which nothing has come.
+    pub(super) fn new(reading: &mut dyn Reading) -> StreamReader<'_> {
+        StreamReader {
+            events: Events::new(LARGEST_EVENT),
+            size: 0,
+            reading,
+        }
+    }
+
+    /// Takes some bytes; returns whether the answer is complete.
+    pub(super) fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<bool, Fault> {
+        self.size += bytes.len();
+        if self.size > LARGEST_STREAM {
+            return Err(too_large("the stream", LARGEST_STREAM));
+        }
+        let pushed = self.events.push(bytes);
+        // What came before a fault counts however the bytes are cut.
+        while let Some(event) = self.events.next() {
+            if self.reading.event(&event, on_text)? {
+                return Ok(true);
+            }
+        }
+        pushed.map(|()| false).map_err(|fault| match fault {
+            EventFault::TooLarge => too_large("an event of the stream", LARGEST_EVENT),
+            EventFault::Encoding => Fault::malformed("the stream is not UTF-8"),
+        })
+    }
+
+    /// Takes the end of a stream whose answer was not complete.
+    pub(super) fn end(&self) -> Result<(), Fault> {
+        if self.reading.may_end() {
+            Ok(())
+        } else if self.size == 0 {
+            Err(Fault::malformed("the answer is empty"))
+        } else {
+            Err(Fault::malformed(
+                "the stream ended before the answer was complete",
+            ))
+        }
     }
 }
 

@@ -21,13 +21,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+use orchestra_engine::is_placeholder_key;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use self::fault::Fault;
-use self::http::{Asked, Reading};
+use self::http::{Asked, Reading, StreamReader};
 use crate::model::{
     Arguments, Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText, ToolResult,
 };
@@ -122,7 +123,7 @@ impl Models {
     }
 
     /// The keys that are there, and the values of configured headers that are secrets by their names: what must not be shown
-    /// anywhere. Values of fewer than 12 bytes are none: they stand for keys that are not needed.
+    /// anywhere. Words such as `ollama` are none: they stand for keys that are not needed.
     pub fn secrets(&self) -> Vec<SecretString> {
         let providers = self.providers.values();
         let secrets = providers.flat_map(|provider| {
@@ -138,8 +139,8 @@ impl Models {
                 });
             key.into_iter().chain(headers)
         });
-        let long = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
-        long.map(SecretString::from).collect()
+        let real = secrets.filter(|secret| !is_placeholder_key(secret));
+        real.map(SecretString::from).collect()
     }
 
     /// The most tokens that an answer may have; `None` where only the provider knows. A budget is reserved by it.
@@ -206,8 +207,48 @@ impl Wire {
     }
 }
 
-/// Shorter values are words that stand for a key where none is needed, and stand everywhere.
-const SHORTEST_SECRET: usize = 12;
+/// Returns what reads the answers of a model.
+fn reading(kind: ProviderKind, model: &str) -> Box<dyn Reading> {
+    match Wire::of(kind, model) {
+        Wire::Messages => Box::<anthropic::Answer>::default(),
+        Wire::ChatCompletions => Box::new(openai::Answer::new(kind)),
+        Wire::Responses => Box::<responses::Answer>::default(),
+        Wire::GenerateContent => Box::<gemini::Answer>::default(),
+    }
+}
+
+/// Reads the body of an answer, which comes in pieces, as a call does: for `tests/fuzz`, without a server.
+///
+/// # Errors
+/// The body is no answer of such a model.
+pub(crate) fn read_body(
+    kind: ProviderKind,
+    model: &str,
+    content_type: &str,
+    pieces: &[&[u8]],
+    on_text: &mut dyn FnMut(&str),
+) -> Result<ModelReply, ModelError> {
+    let mut reading = reading(kind, model);
+    let mut read = |reading: &mut dyn Reading| {
+        if !http::is_stream(content_type) {
+            return http::read_whole(&pieces.concat(), content_type, reading);
+        }
+        let mut stream = StreamReader::new(reading);
+        for piece in pieces {
+            if stream.push(piece, on_text)? {
+                return Ok(());
+            }
+        }
+        stream.end()
+    };
+    let reply = read(reading.as_mut()).and_then(|()| reading.reply());
+    reply.map_err(|fault| {
+        let fault = fault.with_usage(reading.usage());
+        let mut error = ModelError::new(fault.kind, fault.text);
+        error.usage = fault.usage;
+        error
+    })
+}
 
 /// Whether the value of a header is a secret, by its name.
 fn names_secret(header: &str) -> bool {
@@ -296,12 +337,7 @@ impl Provider {
         on_text: Option<OnText<'_>>,
     ) -> Result<ModelReply, ModelError> {
         let key = self.key()?;
-        let mut reading: Box<dyn Reading> = match Wire::of(self.settings.kind, &request.model) {
-            Wire::Messages => Box::<anthropic::Answer>::default(),
-            Wire::ChatCompletions => Box::new(openai::Answer::new(self.settings.kind)),
-            Wire::Responses => Box::<responses::Answer>::default(),
-            Wire::GenerateContent => Box::<gemini::Answer>::default(),
-        };
+        let mut reading = reading(self.settings.kind, &request.model);
         let whole = self.settings.timeout;
         let exchange = self.exchange(request, key, reading.as_mut(), on_text);
         let fault = match tokio::time::timeout(whole, exchange).await {

@@ -198,7 +198,7 @@ impl KeySource {
 fn read_file(path: &std::path::Path) -> std::io::Result<String> {
     const LONGEST: u64 = 16 * 1024;
     let mut text = String::new();
-    std::fs::File::open(path)?
+    orchestra_engine::Disk::open(path)?
         .take(LONGEST)
         .read_to_string(&mut text)?;
     Ok(text)

@@ -5,16 +5,17 @@
 //! never compared with each other to decide what is inside. Hard links are files of the folder like any other; a file
 //! is replaced, not written into, so what else has its content stays as it is.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_tempfile::TempFile;
-use orchestra_engine::CancellationToken;
+use orchestra_engine::{CancellationToken, EngineFolders, StageContext};
 use orchestra_graph::did_you_mean;
 
+use super::kept::{Belongs, Kept, is_named, is_ours};
 use super::text;
 use crate::tool::{ToolContext, ToolError};
 
@@ -29,11 +30,17 @@ pub(crate) struct Confined {
     root: PathBuf,
     /// The folders in it in which files may be written; all where it names none.
     repositories: Vec<String>,
+    /// The folders of the engine.
+    kept: Kept,
 }
 
 impl Confined {
     /// Opens the working folder of a call. If it holds the repositories of a workspace, these are named.
-    pub(crate) fn open(root: &Path, repositories: Vec<String>) -> Result<Confined, ToolError> {
+    pub(crate) fn open(
+        root: &Path,
+        repositories: Vec<String>,
+        folders: &EngineFolders,
+    ) -> Result<Confined, ToolError> {
         let dir = Dir::open_ambient_dir(root, ambient_authority());
         let dir =
             dir.map_err(|fault| ToolError::new(format!("the working folder cannot be opened: {fault}")))?;
@@ -41,6 +48,7 @@ impl Confined {
             dir,
             root: root.to_owned(),
             repositories,
+            kept: Kept::new(folders),
         })
     }
 
@@ -93,8 +101,31 @@ impl Confined {
         })
     }
 
-    /// Opens a plain file.
+    /// Refuses a path at which nothing is to be read: what the engine keeps, but for the run that asks.
+    pub(crate) fn readable(&self, path: &Path) -> Result<(), ToolError> {
+        match self.kept.owner(&self.dir, &self.root, &self.real(path)) {
+            Belongs::Project | Belongs::OwnRun => Ok(()),
+            Belongs::Engine => Err(ToolError::new(format!(
+                "`{}` belongs to Orchestra itself: it keeps other runs there, which are not read; what earlier stages \
+                 of this run left is read by the paths that the prompt gives",
+                shown(path)
+            ))),
+        }
+    }
+
+    /// Returns whether a folder, met on a walk that follows no links, is to be passed over.
+    pub(crate) fn is_passed_over(&self, folder: &Path) -> bool {
+        self.kept.owner(&self.dir, &self.root, folder) == Belongs::Engine
+    }
+
+    /// Opens a plain file that may be [read](Confined::readable).
     pub(crate) fn file(&self, path: &Path) -> Result<(File, Metadata), ToolError> {
+        self.readable(path)?;
+        self.walked_file(path)
+    }
+
+    /// Opens a plain file to which a walk has led.
+    pub(crate) fn walked_file(&self, path: &Path) -> Result<(File, Metadata), ToolError> {
         let mut options = OpenOptions::new();
         options.read(true);
         #[cfg(unix)]
@@ -118,15 +149,22 @@ impl Confined {
     }
 
     /// Refuses a path at which nothing is to be written, by its name or by links: what git keeps for itself, since a hook
-    /// or a setting there is run by git later, outside of everything that holds a model back; and what lies beside the
-    /// repositories of a workspace, since nobody keeps it.
+    /// or a setting there is run by git later, outside of everything that holds a model back; what the engine keeps; and what
+    /// lies beside the repositories of a workspace, since nobody keeps it.
     pub(crate) fn writable(&self, path: &Path) -> Result<(), ToolError> {
         let real = self.real(path);
         let mut parts = path.components().chain(real.components());
-        if parts.any(|part| matches!(part, Component::Normal(name) if is_git_folder(name))) {
+        if parts.any(|part| matches!(part, Component::Normal(name) if is_named(name, ".git", "git~1"))) {
             return Err(ToolError::new(format!(
                 "`{}` belongs to git itself, and is not written; change the files of the repository, and leave what is \
                  in `.git` to git",
+                shown(path)
+            )));
+        }
+        let belongs = self.kept.owner(&self.dir, &self.root, &real);
+        if belongs != Belongs::Project || is_ours(path) || is_ours(&real) {
+            return Err(ToolError::new(format!(
+                "`{}` belongs to Orchestra itself, which keeps runs there, and is not written; choose another folder",
                 shown(path)
             )));
         }
@@ -266,17 +304,6 @@ impl Confined {
 #[cfg(unix)]
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
-/// Whether some system takes a name for `.git`: without regard to capitals, by its short form, without the dots and blanks
-/// at its end, or without the signs that HFS+ does not see.
-fn is_git_folder(name: &OsStr) -> bool {
-    let unseen = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    let name: String = name.to_string_lossy().chars().filter(|c| !unseen(*c)).collect();
-    // Behind a colon NTFS has the streams of a file.
-    let name = name.split(':').next().unwrap_or_default();
-    let name = name.trim_end_matches(['.', ' ']);
-    name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case("git~1")
-}
-
 fn outside(path: &str) -> ToolError {
     let (path, _) = text::line_start(path, 200);
     ToolError::new(format!(
@@ -307,5 +334,9 @@ pub(crate) async fn work<T: Send + 'static>(
     let stop = context.cancellation().child_token();
     let _stopped = stop.clone().drop_guard();
     let (root, repositories) = (context.root().to_owned(), context.repositories());
-    orchestra_engine::blocking(move || work(&Confined::open(&root, repositories)?, &stop)).await
+    let folders = context
+        .stage()
+        .map(StageContext::engine_folders)
+        .unwrap_or_default();
+    orchestra_engine::blocking(move || work(&Confined::open(&root, repositories, &folders)?, &stop)).await
 }

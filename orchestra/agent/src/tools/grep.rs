@@ -169,7 +169,7 @@ fn in_file(
     matcher: &RegexMatcher,
     found: &mut Found<'_>,
 ) -> Result<(), String> {
-    let (file, _) = folder.file(path).map_err(|fault| fault.message)?;
+    let (file, _) = folder.walked_file(path).map_err(|fault| fault.message)?;
     searcher
         .search_reader(matcher, file, found)
         .map_err(|fault| fault.to_string())

@@ -6,6 +6,7 @@ mod confined;
 mod edit;
 mod glob;
 mod grep;
+mod kept;
 mod read;
 mod repository;
 mod runner;
@@ -42,7 +43,8 @@ use crate::tool::{Tool, ToolNames, ToolRegistry, ToolSet};
 ///
 /// File tools reach nothing beyond the [root](crate::ToolContext::root) of their call: neither by `..` nor by an
 /// absolute path nor by a link, also one that is put into place while they work. They write nothing that git keeps for
-/// itself (`.git`): a hook there would be run by git later. `shell` can do what a program can.
+/// itself (`.git`): a hook there would be run by git later; and nothing that the engine keeps (`.orchestra`, and the folder
+/// of runs wherever it is), of which they read nothing but the run that asks. `shell` can do what a program can.
 ///
 /// Of each repository of the configuration there is one of each, such as `backend:read-file`, whose working folder is
 /// that repository.

@@ -204,7 +204,7 @@ fn parts(name: &str) -> Vec<String> {
 
 /// The text of a file; `None` where it is none, or too large.
 fn content(folder: &Confined, path: &Path) -> Option<String> {
-    let (file, metadata) = folder.file(path).ok()?;
+    let (file, metadata) = folder.walked_file(path).ok()?;
     if metadata.len() > LARGEST {
         return None;
     }

@@ -64,6 +64,10 @@ impl Tool for Shell {
 pub(crate) fn in_context(command: ShellCommand, context: &ToolContext) -> ShellCommand {
     let names = context.inherited_env().iter().filter(|name| !is_of_git(name));
     let command = names.fold(command, |command, name| command.inherit(name.as_str()));
+    let command = match context.stage() {
+        Some(stage) => command.of_stage(stage),
+        None => command,
+    };
     // What is read by a model is sent to its provider.
     let redactor = context.stage().and_then(|stage| stage.redactor().cloned());
     command

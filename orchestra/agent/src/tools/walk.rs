@@ -54,6 +54,7 @@ pub(crate) fn files(
         .dir()
         .metadata(here)
         .map_err(|fault| folder.fault(here, &fault))?;
+    folder.readable(here)?;
     if !found.is_dir() {
         return Ok(match visit(&start) {
             ControlFlow::Continue(()) => Ended::Complete,
@@ -126,7 +127,7 @@ impl Walk<'_> {
                 if (self.visit)(&path).is_break() {
                     return ControlFlow::Break(Ended::Enough);
                 }
-            } else if kind.is_dir() && depth < DEEPEST {
+            } else if kind.is_dir() && depth < DEEPEST && !self.folder.is_passed_over(&path) {
                 self.below(&path, depth + 1)?;
             }
         }
@@ -146,7 +147,7 @@ impl Walk<'_> {
     fn ignore_file(&self, path: &Path) -> Option<Gitignore> {
         // Asked first, since nearly every folder has none.
         self.folder.dir().symlink_metadata(path).ok()?;
-        let (file, _) = self.folder.file(path).ok()?;
+        let (file, _) = self.folder.walked_file(path).ok()?;
         let mut bytes = Vec::new();
         file.take(IGNORE_SIZE).read_to_end(&mut bytes).ok()?;
         let mut builder = GitignoreBuilder::new(".");

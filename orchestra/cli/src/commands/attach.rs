@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, PauseCode, Question,
-    RunEvent, RunFolder, RunStatus,
+    Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, OpenQuestion, PauseCode,
+    Question, RunEvent, RunFolder, RunStatus,
 };
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -37,10 +37,8 @@ pub(crate) fn attach(args: &AttachArgs, program: &str, terminal: &Terminal) -> R
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let run = RunFolder::open(&folder)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
+    let runtime = crate::runtime::runtime()?;
+    terminal.detach();
     let shown = Arc::new(Shown::new(*terminal));
     shown.progress().of_run(&run.manifest().run);
     let attended = !terminal.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -171,7 +169,7 @@ impl Attached<'_> {
                 continue;
             }
             match self.terminal.json {
-                true => self.terminal.result(&told.line),
+                true => self.terminal.event(&told.line),
                 false => {
                     let mut progress = self.shown.progress();
                     // It went on after that end.
@@ -228,6 +226,7 @@ impl Attached<'_> {
     }
 
     fn detach(&self) {
+        Terminal::hurry();
         self.shown.progress().interject("detached; the run goes on");
         let command = self.runs.command("attach", self.run.path(), &[]);
         let command = self.terminal.paint(Paint::Bold, &command);
@@ -253,9 +252,9 @@ enum Asking {
     /// Nothing; the owner of the run is asked again then.
     Nothing(Instant),
     /// The owner, for the questions that are open.
-    Owner(JoinHandle<Result<Vec<Question>, ControlError>>),
+    Owner(JoinHandle<Result<Vec<OpenQuestion>, ControlError>>),
     /// The person.
-    Person(Box<Question>, Answering),
+    Person(Box<OpenQuestion>, Answering),
     /// The owner, to take an answer.
     Answer(JoinHandle<Result<(), ControlError>>),
 }
@@ -280,9 +279,9 @@ impl Asker {
             },
             Asking::Person(question, answering) => match answering.await {
                 Ok(answer) => {
-                    let (folder, id) = (self.folder.clone(), named(question).to_owned());
+                    let (folder, question) = (self.folder.clone(), question.clone());
                     Asking::Answer(tokio::task::spawn_blocking(move || {
-                        client(&folder)?.answer(id, answer)
+                        client(&folder)?.answer_to(&question, answer)
                     }))
                 }
                 Err(error) => {
@@ -300,12 +299,12 @@ impl Asker {
     }
 
     /// Puts a question to the person.
-    fn put(&self, mut question: Question, waiting: &Waiting) -> Asking {
-        let open = waiting.iter().find(|open| open.question.id == question.id);
+    fn put(&self, question: OpenQuestion, waiting: &Waiting) -> Asking {
+        let (console, mut asked) = (self.console.clone(), Question::clone(&question));
+        let open = waiting.iter().find(|open| open.question.id == asked.id);
         if let Some(left) = open.and_then(|open| open.left(now())) {
-            question.timeout = Some(left);
+            asked.timeout = Some(left);
         }
-        let (console, asked) = (self.console.clone(), question.clone());
         Asking::Person(
             Box::new(question),
             Box::pin(async move { console.ask(asked).await }),
@@ -334,14 +333,6 @@ impl Asker {
 
 fn later() -> Asking {
     Asking::Nothing(Instant::now() + ASK)
-}
-
-/// By which name a question is answered.
-fn named(question: &Question) -> &str {
-    match question.id.as_str() {
-        "" => &question.node,
-        id => id,
-    }
 }
 
 fn client(folder: &Path) -> Result<ControlClient, ControlError> {

@@ -50,22 +50,25 @@ pub(crate) fn checkpoints(
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
     let run = RunFolder::open(&folder)?;
-    let events = run.events(1)?.into_iter();
-    let events: Vec<RunEvent> = events
-        .filter_map(|event| serde_json::from_value(event).ok())
-        .collect();
-    let points = match run.manifest().durability {
-        // Without a journal there is nothing to go back to.
-        Durability::None => Vec::new(),
-        _ => points(&events),
-    };
+    let mut points = Reached::default();
+    // Without a journal there is nothing to go back to.
+    if run.manifest().durability != Durability::None {
+        run.each_event(|line| {
+            if line.name().is_some_and(|name| TELLING.contains(&name))
+                && let Some(event) = line.event()
+            {
+                points.event(&event);
+            }
+        })?;
+    }
+    let points = points.points;
     if terminal.json {
         let content = &Points {
             run: run.manifest().run.clone(),
             checkpoints: points,
         };
         let schema = "orchestra.checkpoint_list/1";
-        terminal.result(&Written { schema, content }.line());
+        terminal.json_line(&Written { schema, content }.line());
         return Ok(Exit::Ok);
     }
     if points.is_empty() {
@@ -136,13 +139,37 @@ fn attempt_name(restarts: u32, branch: Option<&str>, node: &str, visit: u32, att
     format!("{restart}{branch}{node}#{visit}/{attempt}")
 }
 
+/// The events that tell of checkpoints.
+const TELLING: [&str; 10] = [
+    "PipelineStarted",
+    "StageCompleted",
+    "StageFailed",
+    "SnapshotSaved",
+    "PipelineRestarted",
+    "CheckpointSaved",
+    "StageStarted",
+    "PipelineCompleted",
+    "PipelineFailed",
+    "PipelineCancelled",
+];
+
 /// The checkpoints that the events tell of.
-fn points(events: &[RunEvent]) -> Vec<Point> {
-    let mut points: Vec<Point> = Vec::new();
-    let mut ended: Option<Point> = None;
-    let mut saved: Option<Value> = None;
-    let mut restarts = 0;
-    for event in events {
+#[derive(Default)]
+struct Reached {
+    points: Vec<Point>,
+    ended: Option<Point>,
+    saved: Option<Value>,
+    restarts: u32,
+}
+
+impl Reached {
+    fn event(&mut self, event: &RunEvent) {
+        let Reached {
+            points,
+            ended,
+            saved,
+            restarts,
+        } = self;
         let of = |node: Option<String>, branch: &Option<String>| Point {
             checkpoint: String::new(),
             time: event.time,
@@ -169,10 +196,10 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 outcome,
                 ..
             } => {
-                ended = Some(Point {
+                *ended = Some(Point {
                     visit: Some(*visit),
                     attempt: Some(*attempt),
-                    name: Some(attempt_name(restarts, branch.as_deref(), node, *visit, *attempt)),
+                    name: Some(attempt_name(*restarts, branch.as_deref(), node, *visit, *attempt)),
                     outcome: Some(outcome.word().to_owned()),
                     ..of(Some(node.to_string()), branch)
                 });
@@ -184,16 +211,16 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
                 attempt,
                 ..
             } => {
-                ended = Some(Point {
+                *ended = Some(Point {
                     visit: Some(*visit),
                     attempt: Some(*attempt),
-                    name: Some(attempt_name(restarts, branch.as_deref(), node, *visit, *attempt)),
+                    name: Some(attempt_name(*restarts, branch.as_deref(), node, *visit, *attempt)),
                     outcome: Some("fail".to_owned()),
                     ..of(Some(node.to_string()), branch)
                 });
             }
-            EventKind::SnapshotSaved { snapshot, .. } => saved = Some(Value::clone(snapshot)),
-            EventKind::PipelineRestarted { restart, .. } => restarts = *restart,
+            EventKind::SnapshotSaved { snapshot, .. } => *saved = Some(Value::clone(snapshot)),
+            EventKind::PipelineRestarted { restart, .. } => *restarts = *restart,
             EventKind::CheckpointSaved { node, checkpoint } if !checkpoint.is_empty() => {
                 let mut point = ended.take().unwrap_or_else(|| of(Some(node.to_string()), &None));
                 // What is decided without waiting for anything shares the checkpoint of what came before.
@@ -228,5 +255,4 @@ fn points(events: &[RunEvent]) -> Vec<Point> {
             _ => {}
         }
     }
-    points
 }

@@ -15,7 +15,7 @@ use crate::error::{CliError, Exit};
 use crate::finish::{Stopped, resume_line, verdict};
 use crate::going::{run_error, start_error};
 use crate::runs::Runs;
-use crate::terminal::{Paint, Terminal};
+use crate::terminal::Terminal;
 
 /// How long the end of a run is waited for that was told to stop; its tools have a grace period.
 const END: Duration = Duration::from_secs(15);
@@ -138,10 +138,7 @@ impl<'t> Told<'t> {
                 start_error(&StartError::Workspace(error), &self.runs, Some(self.folder()))
             })?);
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| CliError::usage("runtime", format!("cannot start the runtime: {error}")))?;
+        let runtime = crate::runtime::runtime()?;
         runtime.block_on(act(run)).map_err(|error| match &error {
             OfflineError::Start(error) => start_error(error, &self.runs, Some(self.folder())),
             OfflineError::Run(error) => run_error(error, &self.stopped()),
@@ -220,10 +217,7 @@ impl<'t> Told<'t> {
         };
         let fault = CliError::usage("not_executed", message);
         match help {
-            Some(command) => fault.help(format!(
-                "go on with it: `{}`",
-                self.terminal.paint(Paint::Bold, &command)
-            )),
+            Some(command) => fault.help(format!("go on with it: `{command}`")),
             None => fault,
         }
     }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use orchestra_engine::Disk;
 use orchestra_graph::{Limits, Report, format, parse_bytes};
 use serde_json::json;
 
@@ -35,7 +36,7 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
         changed += usize::from(differs);
         if file == "-" {
             if !args.check {
-                terminal.result(text.trim_end_matches('\n'));
+                terminal.data(text.trim_end_matches('\n'));
             }
             continue;
         }
@@ -66,11 +67,14 @@ pub(crate) fn fmt(args: &FmtArgs, pipelines: &Pipelines, terminal: &Terminal) ->
 }
 
 fn read(file: &str) -> Result<Vec<u8>, CliError> {
+    // One byte more than is read says that there is more; where, the parser does.
+    let most = Limits::default().bytes as u64 + 1;
     let bytes = if file == "-" {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        let read = std::io::stdin().lock().take(most).read_to_end(&mut bytes);
+        read.map(|_| bytes)
     } else {
-        std::fs::read(file)
+        Disk::read_at_most(file, most)
     };
     bytes.map_err(|error| CliError::usage("unreadable_file", format!("cannot read `{file}`: {error}")))
 }

@@ -57,6 +57,7 @@ pub(crate) fn graph(
         None if terminal.json => {
             terminal.object(&json!({"schema": "orchestra.graph/1", "file": args.file, "picture": text}));
         }
+        None if format == Picture::Dot => terminal.data(text.trim_end()),
         None => terminal.result(text.trim_end()),
     }
     Ok(if loaded.report.has_errors() {

@@ -49,7 +49,7 @@ pub(crate) fn dispatch(
             let mut command = <Cli as clap::CommandFactory>::command();
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command, program, &mut script);
-            terminal.result(String::from_utf8_lossy(&script).trim_end());
+            terminal.data(String::from_utf8_lossy(&script).trim_end());
             Ok(Exit::Ok)
         }
     }

@@ -23,7 +23,12 @@ pub(crate) fn resume(
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let folder = runs.find(&args.run)?;
+    let accept_loss = args.accept_loss;
     go_on(&runs, &folder, &args.going_on, pipelines, terminal, |options| {
+        let options = GoOnOptions {
+            accept_loss,
+            ..options
+        };
         Begin::Resume {
             folder: folder.clone(),
             options,
@@ -62,6 +67,7 @@ fn go_on(
     let run = RunFolder::open(folder)?;
     let options = GoOnOptions {
         accept_changes: args.accept_changes,
+        accept_loss: false,
         limits: limits(&args.limits)?,
     };
     let Some(begun_with) = BegunWith::of(&run, pipelines, terminal)? else {

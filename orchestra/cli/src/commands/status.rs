@@ -38,20 +38,15 @@ pub(crate) fn status(args: &StatusArgs, program: &str, terminal: &Terminal) -> R
 
 fn in_depth(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(), CliError> {
     let folder = runs.find(name)?;
-    let depth = Depth::of(runs, &folder)?;
+    let depth = Depth::of(runs, &folder, terminal.json)?;
     if terminal.json {
+        let content = &depth;
         let schema = SESSION;
-        terminal.result(
-            &Written {
-                schema,
-                content: &depth,
-            }
-            .line(),
-        );
+        let written = terminal.json_stream(&Written { schema, content });
+        written.map_err(|error| CliError::usage("session", error.to_string()).exit(Exit::RunFailed))
     } else {
-        terminal.result(&depth.text(runs, all, terminal));
+        depth.print(runs, all, terminal)
     }
-    Ok(())
 }
 
 const SESSION: &str = "orchestra.session/1";
@@ -68,7 +63,7 @@ fn list(runs: &Runs, limit: Option<usize>, terminal: &Terminal) -> Result<(), Cl
             let failed_at = failed_at(&session);
             let content = &Listed { session, failed_at };
             let schema = SESSION;
-            terminal.result(&Written { schema, content }.line());
+            terminal.json_line(&Written { schema, content }.line());
         }
         return Ok(());
     }

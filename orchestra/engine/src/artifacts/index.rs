@@ -387,8 +387,10 @@ impl Index {
             Some(journal) => journal,
             None => self.open_journal()?,
         };
-        if journal.links()? == 0 {
-            return Err(self.lost());
+        // Whoever takes a run over puts another file in its place (rule D5).
+        if let Err(changed) = journal.check_unchanged() {
+            (self.guard)()?;
+            return Err(changed.into());
         }
         let written = journal.append(&text).and_then(|end| journal.sync().map(|()| end));
         match written {
@@ -411,9 +413,24 @@ impl Index {
         let files = self.files.clone();
         let journal = if self.exists {
             self.cut()?;
-            let (journal, behind) = Journal::open(files, &self.path, self.level, Some(self.end))?;
+            let (journal, behind) = Journal::open(
+                files,
+                &self.path,
+                self.level,
+                Some(self.end),
+                u64::MAX,
+                |_| Ok(()),
+            )?;
             if behind.len() > 0 {
-                return Err(self.lost());
+                // Somebody else wrote to it.
+                (self.guard)()?;
+                let (expected, found) = (self.end.offset, behind.end.offset);
+                return Err(StoreError::Tampered {
+                    path: self.path.clone(),
+                    expected: format!("the file that was written, of {expected} bytes"),
+                    found: format!("{found} bytes"),
+                }
+                .into());
             }
             journal
         } else {
@@ -434,12 +451,6 @@ impl Index {
             self.is_doubtful = false;
         }
         Ok(())
-    }
-
-    /// Somebody else wrote to the index, or put another in its place.
-    fn lost(&self) -> ArtifactError {
-        let path = self.folder.parent().unwrap_or(&self.folder).to_owned();
-        StoreError::OwnershipLost { path, by: None }.into()
     }
 }
 

@@ -83,6 +83,7 @@ impl Child {
             depth,
             working_dir: child.working_dir,
             watched: child.watched,
+            accept_loss: parent.origin.accept_loss,
             parent: Some(Parent {
                 run: parent.clone(),
                 stage: stage.id().clone(),
@@ -110,7 +111,8 @@ impl Child {
                 resume.accept = true;
                 resume.may_be_over = true;
                 // Whoever took the parent over has its children too.
-                resume.take_over = true;
+                resume.open.take_over = true;
+                resume.open.accept_loss = parent.origin.accept_loss;
                 resume.await
             }
             folder => {

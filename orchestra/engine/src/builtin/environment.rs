@@ -8,6 +8,7 @@ use orchestra_graph::table::{AttributeRow, Constant};
 use orchestra_graph::{AttributeFamily, GIT_VARIABLES, Known};
 
 use crate::process::ShellCommand;
+use crate::secrets::{is_proxy, withholds};
 use crate::stage::StageContext;
 
 /// What the command of a tool stage sees beside the variables that the engine sets for every command.
@@ -54,16 +55,19 @@ impl Environment {
                 .chain(listed.iter().copied())
                 .any(|listed| same(listed, name))
         };
-        let is_secret = |value: &OsStr| {
+        let is_secret = |name: &OsStr, value: &OsStr| {
             let told = settings.redactor.as_ref();
-            told.is_some_and(|redactor| redactor.finds(value.as_encoded_bytes()))
+            // A proxy is how a command reaches anything at all.
+            let found =
+                || !is_proxy(name) && told.is_some_and(|redactor| redactor.finds(value.as_encoded_bytes()));
+            withholds(&name.to_string_lossy(), &value.to_string_lossy()) || found()
         };
         // They would lead git out of the files that the stage was given.
         let leads_away =
             |name: &OsStr| stage.workplace().is_some() && GIT_VARIABLES.iter().any(|known| same(known, name));
         let seen = |(name, value): &(OsString, OsString)| {
             let withheld = leads_away(name) || settings.is_withheld(name);
-            !withheld && (named(name) || inherits && !is_secret(value))
+            !withheld && (named(name) || inherits && !is_secret(name, value))
         };
         Ok(Environment {
             inherited: env::vars_os().filter(seen).map(|(name, _)| name).collect(),

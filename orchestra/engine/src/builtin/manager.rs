@@ -276,7 +276,10 @@ impl Supervised {
                 continue;
             }
             // Never over what stands there: it may be a link that a tool planted.
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            let mut options = OpenOptions::new();
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            match options.write(true).create_new(true).open(&path) {
                 Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && self.steerings < u32::MAX => {
                     self.steerings += 1;

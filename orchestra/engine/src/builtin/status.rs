@@ -51,7 +51,7 @@ pub(crate) fn read(
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Outcome, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     let wrong = |what: &str| format!("the stage wrote a status.json that cannot be used: {what}");
     let value: Value = serde_json::from_slice(bytes).map_err(|error| wrong(&error.to_string()))?;
     let Value::Object(mut fields) = value else {

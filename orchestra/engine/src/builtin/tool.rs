@@ -57,11 +57,15 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
         Ok(environment) => environment,
         Err(refusal) => return Ok(Outcome::fail_terminal(refusal).into()),
     };
-    let command = environment.give(ShellCommand::new(text));
+    let command = environment.give(ShellCommand::new(text)).of_stage(stage);
     let mut command = command
         .variable("ORCHESTRA_RUN_DIR", files.folder())
         .variable("ORCHESTRA_STAGE_DIR", &folder)
+        .variable("ORCHESTRA_RUN_ID", stage.run_id().to_string())
         .variable("ORCHESTRA_NODE_ID", node.id())
+        .variable("ORCHESTRA_STAGE_KEY", stage.stage_key())
+        .variable("ORCHESTRA_ATTEMPT", stage.attempt().to_string())
+        .variable("ORCHESTRA_ATTEMPT_KEY", stage.attempt_key())
         .variable("ORCHESTRA_PROMPT_FILE", folder.join(StageFile::Prompt.name()))
         .stdout_file(folder.join(StageFile::ToolOutput.name()))
         .stderr_file(folder.join(StageFile::ToolError.name()))
@@ -73,7 +77,7 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
         command = command.directory(folder);
     }
     let began = settings.clock.elapsed();
-    let ran = command.run().await;
+    let ran = settings.processes.run(command).await;
     let took = settings.clock.elapsed().saturating_sub(began);
     let output = match ran {
         Ok(output) => output,

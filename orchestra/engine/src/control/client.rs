@@ -1,32 +1,37 @@
 //! The side of who wants something of a run.
 
-use std::io::{ErrorKind, Write};
+#[cfg(unix)]
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::ops::Deref;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, process, thread};
 
 use orchestra_core::{Answer, Question};
 use orchestra_graph::format_duration;
 
-use super::{
-    ControlRefusal, ControlReply, ControlRequest, INBOX, REPLY, REQUEST, Replied, ReplyFile, RequestFile,
-    SCHEMA, Sender, read_plain,
-};
+#[cfg(unix)]
+use super::{AnyMessage, BUSY, MAX_REPLY, Message, SCHEMA, socket};
+use super::{AskedQuestion, ControlRefusal, ControlReply, ControlRequest};
+#[cfg(unix)]
 use crate::clock::{Clock, SystemClock};
-use crate::id::random;
-use crate::store::{StoreError, make_folder, replace};
+use crate::error::AnswerError;
+use crate::store::{Owner, StoreError};
+#[cfg(unix)]
+use crate::store::{SystemFiles, host, present_owner};
 
-/// How long a reply is waited for; the owner of a run looks five times a second.
+/// How long a reply is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much longer the reply to a request is waited for that was taken already.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
-/// How long is waited between two looks.
-const LOOK: Duration = Duration::from_millis(20);
-/// Many questions with long texts.
-const MAX_REPLY: u64 = 16 << 20;
+/// How long is waited before the owner is looked for again.
+#[cfg(unix)]
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Answers, pauses and cancels a run that another process owns. Each call waits for the owner's reply, so it is not for
 /// the threads of an asynchronous runtime.
+///
+/// Only processes of the run's user, or of the administrator, are heard, and none that the owner has started: the tools of
+/// a run can neither answer nor control it. Both processes must be on the same machine; Windows has no such way.
 ///
 /// ```
 /// use orchestra_engine::{Answer, ControlClient, Engine};
@@ -41,6 +46,8 @@ const MAX_REPLY: u64 = 16 << 20;
 /// # while run.questions().is_empty() { tokio::task::yield_now().await }
 ///
 /// // In another process:
+/// # #[cfg(unix)]
+/// # {
 /// let client = ControlClient::of(&folder)?;
 /// # tokio::task::spawn_blocking(move || {
 /// assert_eq!(client.questions()?[0].node, "approve");
@@ -48,13 +55,42 @@ const MAX_REPLY: u64 = 16 << 20;
 /// # Ok::<(), orchestra_engine::ControlError>(()) }).await??;
 ///
 /// assert!(run.wait().await?.is_success());
+/// # }
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct ControlClient {
-    inbox: PathBuf,
+    run_dir: PathBuf,
     patience: Duration,
-    clock: SystemClock,
+}
+
+/// An open question of a run that another process owns. It can be [answered](ControlClient::answer_to) as long as just
+/// this question is open.
+///
+/// ```
+/// use orchestra_engine::OpenQuestion;
+/// fn show(open: &[OpenQuestion]) {
+///     for question in open {
+///         println!("{}: {}", question.node, question.text);
+///     }
+/// }
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct OpenQuestion(AskedQuestion);
+
+impl Deref for OpenQuestion {
+    type Target = Question;
+
+    fn deref(&self) -> &Question {
+        &self.0.question
+    }
+}
+
+/// The token is left out: whoever has it can answer.
+impl std::fmt::Debug for OpenQuestion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OpenQuestion").field(&self.0.question).finish()
+    }
 }
 
 /// A request that was not obeyed.
@@ -76,16 +112,35 @@ pub enum ControlError {
         /// The folder.
         path: PathBuf,
     },
-    /// No process replied in time. The request was withdrawn, so it will not be obeyed later.
-    #[error(
-        "no process replied within {}: nobody seems to execute the run in `{}`; resume it first",
-        format_duration(*.waited), .path.display()
-    )]
+    /// No process executes the run, so there is nobody to ask.
+    #[error("no process executes the run in `{}`; resume it first", .path.display())]
+    NotExecuted {
+        /// The run folder.
+        path: PathBuf,
+    },
+    /// The run is executed on another machine.
+    #[error("the run in `{}` is executed by {owner}; ask on that machine", .path.display())]
+    OtherHost {
+        /// The run folder.
+        path: PathBuf,
+        /// The process that executes it.
+        owner: Box<Owner>,
+    },
+    /// No process replied in time. Nothing was asked, so nothing will be obeyed later.
+    #[error("the process that executes the run in `{}` did not reply within {}", .path.display(), format_duration(*.waited))]
     Unanswered {
         /// The run folder.
         path: PathBuf,
         /// How long was waited.
         waited: Duration,
+    },
+    /// A process that does not own the run listens in its owner's place. Nothing was asked of it.
+    #[error("process {pid} listens for requests to the run in `{}`, but does not own it; end that process", .path.display())]
+    Impostor {
+        /// The run folder.
+        path: PathBuf,
+        /// The process that listens.
+        pid: u32,
     },
     /// A process took the request but did not say what came of it; it may have died.
     #[error("the process that executes the run in `{}` took the request but did not reply; see the run's status", .path.display())]
@@ -104,6 +159,11 @@ pub enum ControlError {
         /// Why not.
         reason: String,
     },
+    /// The system has no Unix domain sockets.
+    #[error(
+        "on this system no other process can reach a run; use the terminal of the process that executes it"
+    )]
+    Unsupported,
     /// The system refuses.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -114,10 +174,14 @@ impl ControlError {
     pub fn code(&self) -> &str {
         match self {
             ControlError::NoRun { .. } => "control_no_run",
+            ControlError::NotExecuted { .. } => "control_not_executed",
+            ControlError::OtherHost { .. } => "control_other_host",
             ControlError::Unanswered { .. } => "control_unanswered",
+            ControlError::Impostor { .. } => "control_impostor",
             ControlError::Unclear { .. } => "control_unclear",
             ControlError::Refused(refusal) => &refusal.code,
             ControlError::BadReply { .. } => "control_bad_reply",
+            ControlError::Unsupported => "control_unsupported",
             ControlError::Store(error) => error.code(),
         }
     }
@@ -134,9 +198,8 @@ impl ControlClient {
             return Err(ControlError::NoRun { path });
         }
         Ok(ControlClient {
-            inbox: path.join(INBOX),
+            run_dir: path,
             patience: PATIENCE,
-            clock: SystemClock::new(),
         })
     }
 
@@ -151,9 +214,30 @@ impl ControlClient {
     ///
     /// # Errors
     /// The owner refuses, because no such question is open or because it does not take the answer, or nobody replies.
-    pub fn answer(&self, gate: impl Into<String>, answer: impl Into<Answer>) -> Result<(), ControlError> {
-        let (gate, answer) = (gate.into(), answer.into());
-        self.done(ControlRequest::Answer { gate, answer })
+    pub fn answer(&self, gate: impl AsRef<str>, answer: impl Into<Answer>) -> Result<(), ControlError> {
+        let gate = gate.as_ref();
+        let open = self.questions()?;
+        let named = open.iter().find(|open| open.id == gate || open.node == gate);
+        match named {
+            Some(question) => self.answer_to(question, answer),
+            None => Err(ControlError::Refused(ControlRefusal::from(
+                AnswerError::NoQuestion {
+                    gate: gate.to_owned(),
+                    open: open.iter().map(|open| open.node.clone()).collect(),
+                },
+            ))),
+        }
+    }
+
+    /// Answers just this question, and none that the same gate asks later.
+    ///
+    /// # Errors
+    /// The question is not open any more (`stale_question`), does not take the answer, or nobody replies.
+    pub fn answer_to(&self, question: &OpenQuestion, answer: impl Into<Answer>) -> Result<(), ControlError> {
+        self.done(ControlRequest::Answer {
+            question: question.0.token.clone(),
+            answer: answer.into(),
+        })
     }
 
     /// Ends the run; the first reason stands.
@@ -177,10 +261,10 @@ impl ControlClient {
     /// The questions that wait for an answer, oldest first.
     ///
     /// # Errors
-    /// Nobody replies.
-    pub fn questions(&self) -> Result<Vec<Question>, ControlError> {
+    /// The owner refuses, or nobody replies.
+    pub fn questions(&self) -> Result<Vec<OpenQuestion>, ControlError> {
         match self.send(ControlRequest::Questions)? {
-            ControlReply::Questions(questions) => Ok(questions),
+            ControlReply::Questions(questions) => Ok(questions.into_iter().map(OpenQuestion).collect()),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -192,82 +276,144 @@ impl ControlClient {
         }
     }
 
-    fn send(&self, request: ControlRequest) -> Result<ControlReply, ControlError> {
-        let sent = self.clock.now();
-        let id = format!("{:015}-{}-{:016x}", sent.as_millis(), process::id(), random());
-        let path = |ending: &str| self.inbox.join(format!("{id}{ending}"));
-        let (request_path, reply_path) = (path(REQUEST), path(REPLY));
-        let file = RequestFile {
-            schema: SCHEMA.to_owned(),
-            id: id.clone(),
-            request,
-            from: Sender {
-                pid: process::id(),
-                user: std::env::var("USER").ok(),
-            },
-            sent,
-            patience_ms: u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX),
-        };
-        let json = serde_json::to_vec(&file).map_err(|source| StoreError::Json {
-            path: request_path.clone(),
-            source,
-        })?;
-        make_folder(&self.inbox)?;
-        let draft = self.inbox.join(format!(".{id}.tmp"));
-        replace(&draft, &request_path, |out| out.write_all(&json))?;
-        let replied = self.wait(&request_path, &reply_path);
-        // Neither is of use to anybody now.
-        let _ = (fs::remove_file(&request_path), fs::remove_file(&reply_path));
-        let bytes = replied?;
-        let reply: ReplyFile =
-            serde_json::from_slice(&bytes).map_err(|error| self.bad_reply(error.to_string()))?;
-        if reply.id != id {
-            return Err(self.bad_reply(format!("it replies to `{}`", reply.id.escape_debug())));
-        }
-        match reply.reply {
-            Replied::Reply(reply) => Ok(reply),
-            Replied::Refused(refusal) => Err(refusal.into()),
-        }
-    }
-
-    /// Waits for a reply; a request that nobody took is withdrawn.
-    fn wait(&self, request: &Path, reply: &Path) -> Result<Vec<u8>, ControlError> {
-        let began = self.clock.elapsed();
-        let mut withdrawn = false;
-        loop {
-            match read_plain(reply, MAX_REPLY) {
-                Ok(bytes) => return Ok(bytes),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(StoreError::io("read", reply, error).into()),
-            }
-            let waited = self.clock.elapsed().saturating_sub(began);
-            if waited >= self.patience.saturating_add(LAST_PATIENCE) {
-                return Err(ControlError::Unclear { path: self.run_dir() });
-            }
-            if waited >= self.patience && !withdrawn {
-                match fs::remove_file(request) {
-                    Ok(()) => {
-                        let path = self.run_dir();
-                        return Err(ControlError::Unanswered { path, waited });
-                    }
-                    Err(error) if error.kind() == ErrorKind::NotFound => withdrawn = true,
-                    Err(error) => return Err(StoreError::io("remove", request, error).into()),
-                }
-            }
-            thread::sleep(LOOK);
-        }
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.inbox.parent().unwrap_or(&self.inbox).to_owned()
-    }
-
     fn bad_reply(&self, reason: String) -> ControlError {
-        let path = self.run_dir();
+        let path = self.run_dir.clone();
         ControlError::BadReply { path, reason }
     }
 
     fn unexpected(&self, reply: &ControlReply) -> ControlError {
-        self.bad_reply(format!("{reply:?} is no reply to the request"))
+        let reply = match reply {
+            ControlReply::Ready => "a greeting",
+            ControlReply::Done => "`done`",
+            ControlReply::Questions(_) => "a list of questions",
+            ControlReply::Refused(_) => "a refusal",
+        };
+        self.bad_reply(format!("{reply} is no reply to the request"))
     }
+
+    #[cfg(not(unix))]
+    fn send(&self, _: ControlRequest) -> Result<ControlReply, ControlError> {
+        Err(ControlError::Unsupported)
+    }
+}
+
+/// What came of one connection.
+#[cfg(unix)]
+enum Exchange {
+    Replied(ControlReply),
+    Failed(ControlError),
+    /// Nobody was there, or nobody had the time; nothing was asked.
+    Again(Option<ControlError>),
+}
+
+#[cfg(unix)]
+impl ControlClient {
+    fn send(&self, request: ControlRequest) -> Result<ControlReply, ControlError> {
+        // To ask a second time changes nothing.
+        let may_repeat = matches!(request, ControlRequest::Questions);
+        let line = Message::line(request).map_err(|source| StoreError::Json {
+            path: self.run_dir.clone(),
+            source,
+        })?;
+        let clock = SystemClock::new();
+        let began = clock.elapsed();
+        loop {
+            let waited = clock.elapsed().saturating_sub(began);
+            let left = self.patience.saturating_sub(waited);
+            let reason = match self.exchange(&line, left) {
+                Exchange::Replied(ControlReply::Refused(refusal)) => return Err(refusal.into()),
+                Exchange::Replied(reply) => return Ok(reply),
+                Exchange::Failed(ControlError::Unclear { .. }) if may_repeat => None,
+                Exchange::Failed(error) => return Err(error),
+                Exchange::Again(reason) => reason,
+            };
+            let waited = clock.elapsed().saturating_sub(began);
+            if waited >= self.patience {
+                let path = self.run_dir.clone();
+                return Err(reason.unwrap_or(ControlError::Unanswered { path, waited }));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Asks for one time.
+    fn exchange(&self, line: &[u8], left: Duration) -> Exchange {
+        let path = || self.run_dir.clone();
+        let owner = match present_owner(&SystemFiles, &self.run_dir) {
+            Ok(Some(owner)) => owner,
+            Ok(None) => return Exchange::Failed(ControlError::NotExecuted { path: path() }),
+            Err(error) => return Exchange::Failed(error.into()),
+        };
+        if owner.host != host() {
+            let owner = Box::new(owner);
+            return Exchange::Failed(ControlError::OtherHost { path: path(), owner });
+        }
+        let mut stream = match socket::connect(&self.run_dir, left) {
+            Ok(stream) => BufReader::new(stream),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Exchange::Failed(StoreError::io("reach the owner of", &self.run_dir, error).into());
+            }
+            Err(_) => return Exchange::Again(None),
+        };
+        if let Some(pid) = listener(stream.get_ref()).filter(|pid| *pid != owner.pid) {
+            // It may have just been taken over.
+            return Exchange::Again(Some(ControlError::Impostor { path: path(), pid }));
+        }
+        match self.read(&mut stream) {
+            Ok(ControlReply::Ready) => {}
+            Ok(ControlReply::Refused(refusal)) if refusal.code == BUSY => return Exchange::Again(None),
+            Ok(other) => return Exchange::Replied(other),
+            Err(Unread::Broken) => return Exchange::Again(None),
+            Err(Unread::Bad(error)) => return Exchange::Failed(error),
+        }
+        // From here on it may be obeyed.
+        let sent = stream.get_mut().write_all(line);
+        match self.read(&mut stream) {
+            Ok(ControlReply::Refused(refusal)) if refusal.code == BUSY => Exchange::Again(None),
+            Ok(reply) => Exchange::Replied(reply),
+            Err(Unread::Broken) if sent.is_err() => Exchange::Again(None),
+            Err(Unread::Broken) => Exchange::Failed(ControlError::Unclear { path: path() }),
+            Err(Unread::Bad(error)) => Exchange::Failed(error),
+        }
+    }
+
+    fn read(&self, stream: &mut BufReader<UnixStream>) -> Result<ControlReply, Unread> {
+        let mut line = Vec::new();
+        let mut bounded = stream.take(MAX_REPLY + 1);
+        let read = bounded.read_until(b'\n', &mut line);
+        if read.is_err() || (line.last() != Some(&b'\n') && line.len() as u64 <= MAX_REPLY) {
+            return Err(Unread::Broken);
+        }
+        let bad = |reason: String| Unread::Bad(self.bad_reply(reason));
+        let any: AnyMessage = serde_json::from_slice(&line).map_err(|error| bad(error.to_string()))?;
+        if any.schema != SCHEMA {
+            return Err(bad(format!(
+                "it has the form `{}`, and this program understands `{SCHEMA}`; use the same version of both",
+                any.schema.escape_debug()
+            )));
+        }
+        let message: Message<ControlReply> =
+            serde_json::from_slice(&line).map_err(|error| bad(error.to_string()))?;
+        Ok(message.body)
+    }
+}
+
+/// Why a reply could not be read.
+#[cfg(unix)]
+enum Unread {
+    /// The connection ended, or nothing came in time.
+    Broken,
+    Bad(ControlError),
+}
+
+/// The process that listens at the other end, where the system says so.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn listener(stream: &UnixStream) -> Option<u32> {
+    let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(credentials.pid.as_raw_pid()).ok()
+}
+
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn listener(_: &UnixStream) -> Option<u32> {
+    None
 }

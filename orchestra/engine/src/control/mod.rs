@@ -1,83 +1,100 @@
 //! Answering, pausing and cancelling a run that another process owns.
 //!
-//! Both sides meet in the folder `control-inbox` of the run: whoever wants something puts a request there and waits for
-//! the reply. Who may write there may ask. A request is taken by removing it, so it is either obeyed once or, when its
-//! sender has waited long enough and removes it first, never.
+//! The owner of a run listens at a Unix domain socket, in a folder of its user that is outside of every run folder. A
+//! process that connects is looked at before it is heard: it must be one of the same user or of the administrator, and
+//! none that the owner has started, such as a tool of a stage. So what a run does can neither answer the run's questions
+//! nor control it.
+//!
+//! One connection is one request: the owner greets, the client sends a line of JSON, the owner replies with one. A client
+//! that gives up before it was greeted has sent nothing, so an owner that hung does not obey it later.
+//!
+//! A question is answered by its token, which the client asks for first. A token is drawn for one open question and ends
+//! with it, so no answer can come before its question, or meet another one.
 
-mod attendant;
 mod client;
-mod mailbox;
+#[cfg(unix)]
+mod server;
+#[cfg(unix)]
+mod socket;
 
-use std::io::{self, ErrorKind, Read};
-use std::path::Path;
+use std::path::PathBuf;
 
 use orchestra_core::{Answer, Question};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use attendant::attend;
-pub use client::{ControlClient, ControlError};
-pub use mailbox::{Mailbox, Request};
+pub use client::{ControlClient, ControlError, OpenQuestion};
+#[cfg(unix)]
+pub(crate) use server::attend;
+#[cfg(unix)]
+pub(crate) use socket::SocketFile;
 
-use crate::clock::Timestamp;
 use crate::error::AnswerError;
-use crate::handle::Canceller;
-use crate::store::open_plain;
+use crate::question_token::QuestionToken;
 
-const SCHEMA: &str = "orchestra.control/1";
-/// No node id has a dash.
-const INBOX: &str = "control-inbox";
-const REQUEST: &str = ".request.json";
-const REPLY: &str = ".reply.json";
+/// The form of what both sides say.
+const SCHEMA: &str = "orchestra.control/2";
+/// The longest request in bytes; a free text may be long.
+const MAX_REQUEST: usize = 1 << 20;
+/// The longest reply in bytes: many questions with long texts.
+const MAX_REPLY: u64 = 16 << 20;
 
-/// What is asked of a run that another process owns.
-///
-/// ```
-/// use orchestra_engine::{Answer, ControlRequest};
-/// let request = ControlRequest::Answer { gate: "approve".to_owned(), answer: Answer::choice("Y") };
-/// let written = serde_json::to_value(&request)?;
-/// assert_eq!((&written["do"], &written["gate"]), (&"answer".into(), &"approve".into()));
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// What the owner of a run is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ControlRequest {
+enum ControlRequest {
     /// To take an answer to an open question (rule H2).
-    Answer {
-        /// The gate, or the id of the question.
-        gate: String,
-        /// The answer.
-        answer: Answer,
-    },
-    /// To end.
-    Cancel {
-        /// Why.
-        reason: String,
-    },
-    /// To stop so that the run can be resumed.
-    Pause {
-        /// Why.
-        reason: String,
-    },
+    Answer { question: QuestionToken, answer: Answer },
+    /// To end the run.
+    Cancel { reason: String },
+    /// To stop the run so that it can be resumed.
+    Pause { reason: String },
     /// To tell which questions are open.
     Questions,
 }
 
-/// What the owner of a run replies, where it does not refuse.
-///
-/// ```
-/// use orchestra_engine::ControlReply;
-/// assert_eq!(serde_json::to_string(&ControlReply::Done)?, r#""done""#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// What the owner of a run says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ControlReply {
+enum ControlReply {
+    /// The process is heard.
+    Ready,
     /// It is done, or on its way.
     Done,
     /// The open questions, oldest first.
-    Questions(Vec<Question>),
+    Questions(Vec<AskedQuestion>),
+    /// The request is not obeyed.
+    Refused(ControlRefusal),
+}
+
+/// An open question as the owner of a run tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct AskedQuestion {
+    token: QuestionToken,
+    question: Question,
+}
+
+/// A line of either side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Message<T> {
+    schema: String,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl<T: Serialize> Message<T> {
+    /// Writes a line.
+    fn line(body: T) -> Result<Vec<u8>, serde_json::Error> {
+        let schema = SCHEMA.to_owned();
+        let mut line = serde_json::to_vec(&Message { schema, body })?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+/// What every version of a message says.
+#[derive(Deserialize)]
+struct AnyMessage {
+    schema: String,
 }
 
 /// A request that the owner of a run does not obey.
@@ -91,16 +108,16 @@ pub enum ControlReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ControlRefusal {
-    /// Why, as one word: that of an [`AnswerError`], `run_ended`, `cannot_pause`, `control_schema`,
-    /// `control_unreadable` or `control_stale`.
+    /// The reason as one word: that of an [`AnswerError`], `stale_question`, `run_ended`, `control_own_process`,
+    /// `control_other_user`, `control_unknown_process`, `control_schema`, `control_unreadable`, `control_busy` or
+    /// `control_failed`.
     pub code: String,
-    /// Why, and how to mend it.
+    /// The reason, and what to do.
     pub message: String,
 }
 
 impl ControlRefusal {
-    /// A refusal.
-    pub fn new(code: impl Into<String>, message: impl Into<String>) -> ControlRefusal {
+    fn new(code: impl Into<String>, message: impl Into<String>) -> ControlRefusal {
         ControlRefusal {
             code: code.into(),
             message: message.into(),
@@ -114,161 +131,31 @@ impl From<AnswerError> for ControlRefusal {
     }
 }
 
-/// What other processes may do with a run. A [`Canceller`] can be all of it.
-///
-/// ```
-/// use orchestra_engine::{Answer, AnswerError, ControlRefusal, Controlled, Question};
-/// /// A run that nobody can answer.
-/// struct Deaf;
-/// impl Controlled for Deaf {
-///     fn questions(&self) -> Vec<Question> {
-///         Vec::new()
-///     }
-///     fn answer(&self, gate: &str, _: Answer) -> Result<(), AnswerError> {
-///         Err(AnswerError::NoQuestion { gate: gate.to_owned(), open: Vec::new() })
-///     }
-///     fn cancel(&self, _: String) -> Result<(), ControlRefusal> {
-///         Ok(())
-///     }
-/// }
-/// assert_eq!(Deaf.pause("lunch".to_owned()).unwrap_err().code, "cannot_pause");
-/// ```
-pub trait Controlled {
-    /// The questions that wait for an answer, oldest first.
-    fn questions(&self) -> Vec<Question>;
-
-    /// Answers a question, named by its id or by its gate.
-    ///
-    /// # Errors
-    /// No such question is open, or it does not take the answer.
-    fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError>;
-
-    /// Ends the run.
-    ///
-    /// # Errors
-    /// It cannot be ended.
-    fn cancel(&self, reason: String) -> Result<(), ControlRefusal>;
-
-    /// Stops the run so that it can be resumed.
-    ///
-    /// # Errors
-    /// It cannot be stopped so.
-    fn pause(&self, reason: String) -> Result<(), ControlRefusal> {
-        let _ = reason;
-        let message = "this run cannot be paused from outside; cancel it, or stop its process";
-        Err(ControlRefusal::new("cannot_pause", message))
-    }
-
-    /// Whether the run still belongs to this process; one that was taken over is not its to control (rule D5).
-    fn is_owned(&self) -> bool {
-        true
-    }
+/// The folders in which the owners of runs listen.
+pub(crate) fn control_folders() -> Vec<PathBuf> {
+    #[cfg(unix)]
+    return socket::folders(socket::user()).into();
+    #[cfg(not(unix))]
+    Vec::new()
 }
 
-impl Controlled for Canceller {
-    fn questions(&self) -> Vec<Question> {
-        Canceller::questions(self)
-    }
+/// The code of a refusal that is over in a moment.
+const BUSY: &str = "control_busy";
 
-    fn answer(&self, gate: &str, answer: Answer) -> Result<(), AnswerError> {
-        Canceller::answer(self, gate, answer)
-    }
+/// Where the system has no Unix domain sockets, no other process reaches a run.
+#[cfg(not(unix))]
+pub(crate) fn attend(_: &std::sync::Arc<crate::run::Run>) {}
 
-    fn cancel(&self, reason: String) -> Result<(), ControlRefusal> {
-        Canceller::cancel(self, reason);
-        Ok(())
-    }
+/// Where the system has no Unix domain sockets, there is none.
+#[cfg(not(unix))]
+pub(crate) struct SocketFile;
 
-    fn pause(&self, reason: String) -> Result<(), ControlRefusal> {
-        Canceller::pause(self, reason);
-        Ok(())
-    }
-
-    fn is_owned(&self) -> bool {
-        Canceller::is_owned(self)
-    }
-}
-
-/// Who asks.
-///
-/// ```
-/// let from = orchestra_engine::Sender { pid: 4_242, user: Some("ada".to_owned()) };
-/// assert_eq!(from.to_string(), "process 4242 of ada");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sender {
-    /// The process.
-    pub pid: u32,
-    /// Its user, as the environment says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-}
-
-impl std::fmt::Display for Sender {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {}", self.pid)?;
-        match &self.user {
-            Some(user) => write!(f, " of {}", user.escape_debug()),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A file of a request.
-#[derive(Debug, Serialize, Deserialize)]
-struct RequestFile {
-    schema: String,
-    id: String,
-    request: ControlRequest,
-    from: Sender,
-    sent: Timestamp,
-    /// How long the sender waits.
-    patience_ms: u64,
-}
-
-/// What every version of a request's file says.
-#[derive(Deserialize)]
-struct AnyFile {
-    schema: String,
-}
-
-/// A file of a reply.
-#[derive(Debug, Serialize, Deserialize)]
-struct ReplyFile {
-    schema: String,
-    id: String,
-    #[serde(flatten)]
-    reply: Replied,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Replied {
-    Reply(ControlReply),
-    Refused(ControlRefusal),
-}
-
-/// Reads a small plain file.
-fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open_plain(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
-}
-
-/// The request's id, where a file name is that of a request or of a reply. It leads nowhere and sorts by time.
-fn id_of<'n>(name: &'n str, ending: &str) -> Option<&'n str> {
-    let id = name.strip_suffix(ending)?;
-    let sound = !id.is_empty()
-        && id.len() <= 100
-        && id
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'));
-    sound.then_some(id)
+/// Reads a request; returns it as it is written again, with the answer that it brings. For `tests/fuzz`.
+pub(crate) fn reread(bytes: &[u8]) -> Option<(Vec<u8>, Option<Answer>)> {
+    let request: ControlRequest = serde_json::from_slice(bytes).ok()?;
+    let written = serde_json::to_vec(&request).ok()?;
+    Some(match request {
+        ControlRequest::Answer { answer, .. } => (written, Some(answer)),
+        _ => (written, None),
+    })
 }

@@ -12,7 +12,7 @@ use super::fields::{millis, pairs, rule_word};
 
 /// What happened, with the names of Attractor 9.6; `EdgeSelected`, `StageLog`,
 /// `StageWarning`, `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
-/// `PipelineResumed`, `PipelinePaused`
+/// `PipelineResumed`, `PipelinePaused`, `PipelineWarning`
 /// and `PipelineCancelled` are added.
 ///
 /// ```
@@ -345,14 +345,22 @@ pub enum EventKind {
         /// What it says.
         message: String,
     },
-    /// The engine left out a part of what a stage returned.
+    /// Something about the run as a whole is not as it should be; the run goes on.
+    PipelineWarning {
+        /// What is wrong, as one word: `control_own_process` where a process that the run has started tried to answer or
+        /// control it, `control_unavailable` where no other process can reach it.
+        code: String,
+        /// What is wrong, in words.
+        message: String,
+    },
+    /// The engine left out a part of what a stage returned, or moved aside what stood in the place of its files.
     StageWarning {
         /// The stage.
         node: NodeName,
         /// The branch of a parallel block; `None` on the main line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// What was wrong, as one word: `reserved_key` (rule K1).
+        /// What was wrong, as one word: `reserved_key` (rule K1), `planted_file`.
         code: String,
         /// What was wrong, in words.
         message: String,
@@ -510,6 +518,7 @@ names! {
     PipelineRestarted
     ToolCallCompleted
     SteeringRead
+    PipelineWarning
     StageLog
     StageWarning
     EdgeSelected

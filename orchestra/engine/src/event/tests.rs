@@ -289,6 +289,10 @@ impl Any {
                 instruction: self.text(),
                 file: self.maybe(Any::text),
             },
+            "PipelineWarning" => EventKind::PipelineWarning {
+                code: self.text(),
+                message: self.text(),
+            },
             "StageLog" => EventKind::StageLog {
                 node,
                 message: self.text(),

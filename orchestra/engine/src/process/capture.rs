@@ -264,8 +264,20 @@ fn open(path: &Path) -> Result<File, ProcessError> {
     options.write(true).create(true).truncate(true);
     // A link planted at this place by an earlier tool must not lead the output elsewhere.
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
-    options.open(path).map_err(|source| ProcessError::CreateFile {
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // A pipe that nobody reads must not keep it waiting either.
+        options
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .mode(0o600);
+    }
+    let opened = options
+        .open(path)
+        .and_then(|file| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is not a regular file")),
+        });
+    opened.map_err(|source| ProcessError::CreateFile {
         path: path.to_owned(),
         source,
     })

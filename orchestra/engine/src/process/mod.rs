@@ -17,18 +17,35 @@
 //! the async runtime but a place to wait, a full disk does not stall other tasks, and the clean-up of
 //! a dropped future goes on even while the runtime is being shut down.
 //!
+//! Nobody else is killed: on Linux a process is killed through a handle that was open when it was found to be one of the
+//! command, so the reuse of its number harms nobody. Linux before 5.3 has no such handles.
+//!
 //! What is not covered: a process that changes its user, and one that has emptied its environment,
-//! restored its limits and left its group and session on purpose. On Unix systems other than Linux
+//! restored its limits and left its group and session on purpose, unless it still descends from the command or the
+//! program [adopts orphans](run_as_subreaper). On Unix systems other than Linux
 //! only the process group is killed. On Windows a job object ends all processes, without grace.
 //!
 //! Text of a model or a person must never become a part of the command. It goes into a
 //! [`ShellCommand::variable`], and the command reads it as `"$NAME"`.
 
 mod capture;
+mod contained;
+#[cfg(unix)]
+mod descendants;
+#[cfg(unix)]
+mod handle;
 #[cfg(unix)]
 mod mark;
 #[cfg(unix)]
+mod peer;
+#[cfg(target_os = "linux")]
+mod procfs;
+#[cfg_attr(not(target_os = "linux"), path = "reaper_elsewhere.rs")]
+mod reaper;
+mod runner;
+#[cfg(unix)]
 mod supervise;
+mod threads;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
@@ -46,11 +63,64 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use capture::{OnLine, Sink};
+#[cfg(unix)]
+pub(crate) use peer::{Peer, Relation};
 
+use crate::limit::SystemError;
 use crate::redact::Redactor;
+use crate::stage::StageContext;
+
+pub use contained::ContainedProgram;
+#[cfg(unix)]
+pub(crate) use descendants::end_tools;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub use descendants::is_own_process;
+#[cfg(unix)]
+pub(crate) use mark::RunMark;
+pub use reaper::run_as_subreaper;
+pub use runner::{ProcessFuture, ProcessRunner, SystemProcesses};
+pub(crate) use threads::has_thread;
 
 /// The variable that marks the processes of a command, on Unix. Its value is different for each.
 pub const MARK_VARIABLE: &str = "ORCHESTRA_TOOL_ID";
+
+/// Forbids other processes of the same user to read the environment and the memory of this one, and to trace it.
+///
+/// What a tool runs has the same user, so it could read the keys of providers there. On Linux the process is made
+/// non-dumpable (`PR_SET_DUMPABLE`); debuggers and `perf` cannot attach either, and it leaves no core dump. The processes
+/// that it starts are as usual. The administrator can read everything. On other systems this does nothing.
+///
+/// ```
+/// orchestra_engine::process::forbid_inspection();
+/// ```
+pub fn forbid_inspection() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+        if let Err(fault) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+            tracing::warn!(%fault, "other processes of the user can read the memory of this one");
+        }
+    }
+}
+
+/// Returns whether the chain of this process's parents leads to another process.
+pub(crate) fn descends_from(pid: u32) -> bool {
+    #[cfg(unix)]
+    return peer::descends_from(pid);
+    #[cfg(not(unix))]
+    {
+        let _ = pid;
+        false
+    }
+}
+
+/// Notes when this process begins to run pipelines: none of their commands is older.
+pub(crate) fn begin() {
+    #[cfg(unix)]
+    mark::Engine::this();
+}
 
 /// Named by its path, so that no `PATH` decides which shell reads the commands.
 #[cfg(unix)]
@@ -95,6 +165,17 @@ const INHERITED_ON_WINDOWS: &[&str] = &[
     "USERPROFILE",
     "WINDIR",
 ];
+
+/// Lets writes of this process beyond the limit on the size of files (`ulimit -f`) fail with an error, where they would end
+/// it by a signal. To be called once, by the main function of a program.
+///
+/// ```
+/// orchestra_engine::process::survive_file_size_limit();
+/// ```
+pub fn survive_file_size_limit() {
+    #[cfg(unix)]
+    unix::survive_file_size_limit();
+}
 
 /// One of the two output streams of a tool.
 ///
@@ -158,6 +239,9 @@ pub struct ShellCommand {
     on_line: Option<OnLine>,
     input: Option<Vec<u8>>,
     redactor: Option<Redactor>,
+    /// The number of the run that it belongs to, in the marks.
+    #[cfg_attr(windows, allow(dead_code))]
+    run: u64,
 }
 
 impl ShellCommand {
@@ -179,6 +263,7 @@ impl ShellCommand {
             on_line: None,
             input: None,
             redactor: None,
+            run: 0,
         }
     }
 
@@ -275,6 +360,26 @@ impl ShellCommand {
         self
     }
 
+    /// Says for which stage the command runs, so that whoever takes its run over from this process can end it.
+    ///
+    /// ```
+    /// use orchestra_engine::StageContext;
+    /// use orchestra_engine::process::ShellCommand;
+    ///
+    /// fn tests(stage: &StageContext) -> ShellCommand {
+    ///     ShellCommand::new("cargo test").of_stage(stage)
+    /// }
+    /// ```
+    pub fn of_stage(mut self, stage: &StageContext) -> Self {
+        #[cfg(unix)]
+        {
+            self.run = stage.run().root_folder().map_or(0, mark::run_number);
+        }
+        #[cfg(not(unix))]
+        let _ = stage;
+        self
+    }
+
     /// What the command finds on its standard input, which ends behind it; without it, the input is empty.
     ///
     /// It is written as the command reads it, beside its output. A command that reads only a part of it, or nothing,
@@ -353,8 +458,7 @@ impl ShellCommand {
             command.args(["/D", "/S", "/C"]),
             format!("\"{}\"", self.text),
         );
-        command.env_clear();
-        command.envs(std::env::vars_os().filter(|(name, _)| self.inherits(name)));
+        command.env_clear().envs(self.environment());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
@@ -370,27 +474,44 @@ impl ShellCommand {
         command
     }
 
+    fn environment(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        std::env::vars_os().filter(|(name, _)| self.inherits(name))
+    }
+
     fn inherits(&self, name: &OsStr) -> bool {
-        let same = |allowed: &OsStr| {
-            if cfg!(windows) {
-                allowed.eq_ignore_ascii_case(name)
-            } else {
-                allowed == name
-            }
-        };
-        let usual = name.as_encoded_bytes().starts_with(b"LC_")
-            || INHERITED.iter().any(|allowed| same(allowed.as_ref()));
-        same("PATH".as_ref())
-            || usual && !self.minimal
-            || cfg!(windows) && INHERITED_ON_WINDOWS.iter().any(|allowed| same(allowed.as_ref()))
-            || self.inherit.iter().any(|allowed| same(allowed))
+        is_inherited(name, self.minimal) || self.inherit.iter().any(|allowed| same_name(allowed, name))
     }
 
     fn spawn_fault(source: io::Error) -> ProcessError {
+        let named = SystemError(&source);
+        let source = match named.limit() {
+            Some(_) => io::Error::new(source.kind(), named.to_string()),
+            None => source,
+        };
         ProcessError::Spawn {
             path: PathBuf::from(SHELL),
             source,
         }
+    }
+}
+
+/// Whether a variable of our environment is one that commands get without asking for it.
+fn is_inherited(name: &OsStr, minimal: bool) -> bool {
+    let usual = name.as_encoded_bytes().starts_with(b"LC_")
+        || INHERITED.iter().any(|allowed| same_name(allowed.as_ref(), name));
+    same_name("PATH".as_ref(), name)
+        || usual && !minimal
+        || cfg!(windows)
+            && INHERITED_ON_WINDOWS
+                .iter()
+                .any(|allowed| same_name(allowed.as_ref(), name))
+}
+
+fn same_name(allowed: &OsStr, name: &OsStr) -> bool {
+    if cfg!(windows) {
+        allowed.eq_ignore_ascii_case(name)
+    } else {
+        allowed == name
     }
 }
 

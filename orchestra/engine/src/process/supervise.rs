@@ -6,13 +6,17 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::Child;
+use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use super::capture::CHUNK;
-use super::mark::{Descendants, Engine};
+use super::descendants::Descendants;
+use super::handle::Handle;
+use super::mark::Engine;
+use super::reaper::Running;
 use super::unix::{self, Wait};
 use super::{Exit, MARK_VARIABLE, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput, watcher};
 
@@ -105,7 +109,8 @@ impl Tool {
         // First the watcher: there is no moment in which the command runs unguarded.
         watcher::ensure().map_err(ShellCommand::spawn_fault)?;
         let started = Instant::now();
-        let mut leader = Leader::start(&command).map_err(ShellCommand::spawn_fault)?;
+        let mut leader =
+            Leader::start(command.to_std(), command.run, unix::KILL).map_err(ShellCommand::spawn_fault)?;
         let pipe = leader.child.stdin.take().map(OwnedFd::from);
         let input = pipe.zip(command.input.take());
         let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();
@@ -168,7 +173,7 @@ impl Tool {
 
     /// Waits for an event, and reads what there is to read.
     fn wait(&mut self, limit: Duration, for_leader: bool) -> io::Result<()> {
-        let handle = self.leader.handle.as_ref().filter(|_| for_leader);
+        let handle = self.leader.handle.raw_fd().filter(|_| for_leader);
         let limit = if for_leader && handle.is_none() {
             limit.min(TICK)
         } else {
@@ -177,7 +182,7 @@ impl Tool {
         let mut waits = [
             Wait::readable(number(&self.stdout)),
             Wait::readable(number(&self.stderr)),
-            Wait::readable(handle.map(|handle| handle.as_raw_fd())),
+            Wait::readable(handle),
             Wait::readable(self.stopped.as_ref().map(|stopped| stopped.as_raw_fd())),
             Wait::writable(self.input.as_ref().map(|input| input.pipe.as_raw_fd())),
         ];
@@ -282,30 +287,34 @@ fn number(fd: &Option<OwnedFd>) -> Option<RawFd> {
 ///
 /// It stays unreaped until all others are dead, so that its number, which is also the group's, cannot
 /// come to mean another process.
-struct Leader {
-    child: Child,
+pub(super) struct Leader {
+    pub(super) child: Child,
     pid: i32,
-    handle: Option<OwnedFd>,
+    handle: Arc<Handle>,
     descendants: Descendants,
     reaped: bool,
+    /// For as long as there may be something left of the command.
+    _running: Running,
 }
 
 impl Leader {
-    fn start(command: &ShellCommand) -> io::Result<Self> {
-        let mark = Engine::this().mark();
-        let mut prepared = command.to_std();
-        prepared.env(MARK_VARIABLE, &mark.variable).process_group(0);
-        unix::prepare_tool(&mut prepared, mark.limit);
-        let child = prepared.spawn()?;
+    /// Starts a command in a group of its own and with marks; it gets the signal when the engine dies.
+    pub(super) fn start(mut command: Command, run: u64, at_death: i32) -> io::Result<Self> {
+        let mark = Engine::this().mark(run);
+        let running = Running::begin();
+        command.env(MARK_VARIABLE, &mark.variable).process_group(0);
+        unix::prepare_tool(&mut command, mark.limit, at_death);
+        let child = command.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        watcher::add(pid);
-        let handle = unix::handle_of(pid);
+        let handle = Arc::new(Handle::of_child(pid));
+        watcher::add(handle.clone());
         Ok(Self {
             descendants: Descendants::of(mark, pid),
             child,
             pid,
             handle,
             reaped: false,
+            _running: running,
         })
     }
 
@@ -321,7 +330,7 @@ impl Leader {
     }
 
     /// Kills all processes. Says whether none is left.
-    fn destroy(&self) -> bool {
+    pub(super) fn destroy(&self) -> bool {
         unix::kill_group(self.pid, unix::KILL);
         unix::kill(self.pid, unix::KILL);
         self.descendants.kill_all(DEATH) && self.await_death()
@@ -329,10 +338,15 @@ impl Leader {
 
     /// Waits until the killed leader is dead; it can hang in the kernel.
     fn await_death(&self) -> bool {
-        let end = Instant::now() + DEATH;
+        self.await_end(DEATH)
+    }
+
+    /// Waits for the end of the leader, which is not reaped; reports whether it came in time.
+    pub(super) fn await_end(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
         while let Ok(false) = self.has_ended() {
             let left = end.saturating_duration_since(Instant::now());
-            let handle = self.handle.as_ref().map(|handle| handle.as_raw_fd());
+            let handle = self.handle.raw_fd();
             let limit = if handle.is_some() { left } else { left.min(TICK) };
             let mut waits = [handle, None, None, None, None].map(Wait::readable);
             if left.is_zero() || unix::poll(&mut waits, limit).is_err() {
@@ -343,7 +357,7 @@ impl Leader {
     }
 
     /// Collects the exit status; blocks while the leader lives.
-    fn reap(&mut self) -> io::Result<std::process::ExitStatus> {
+    pub(super) fn reap(&mut self) -> io::Result<std::process::ExitStatus> {
         if !self.reaped {
             // Before the number is given back, the watcher must no longer kill it.
             watcher::remove(self.pid);

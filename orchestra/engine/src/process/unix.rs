@@ -5,8 +5,8 @@
 
 use std::io;
 #[cfg(target_os = "linux")]
-use std::os::fd::FromRawFd as _;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
@@ -44,6 +44,20 @@ pub(super) fn has_exited(pid: i32) -> io::Result<bool> {
     }
     // SAFETY: `waitid` succeeded, so the child fields of `info` are set, or zero when none has ended.
     Ok(unsafe { info.si_pid() } != 0)
+}
+
+/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail with "file too large", where it would end the
+/// program by a signal. What the program starts has the limit as it was.
+pub(super) fn survive_file_size_limit() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: `action` is a live `sigaction`, for which all zeroes is a valid value; the handler does nothing. It is a
+    // handler since an ignored signal would stay ignored in what is executed.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+    }
 }
 
 /// One descriptor to wait for.
@@ -123,28 +137,13 @@ pub(super) fn ignore_closed_pipes() -> io::Result<()> {
     }
 }
 
-/// A handle of a process that can never mean another one; `None` where the system has none.
+/// Sends a signal through a process handle; with 0, only asks. Reports whether the handle's process is still there,
+/// be it that it waits to be reaped.
 #[cfg(target_os = "linux")]
-pub(super) fn handle_of(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: `pidfd_open` takes a number and flags and touches no memory of ours.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the call has just made `fd` (close-on-exec), and nobody else owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// A handle of a process that can never mean another one; `None` where the system has none.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn handle_of(_pid: i32) -> Option<OwnedFd> {
-    None
-}
-
-/// Sends a signal through a handle.
-#[cfg(target_os = "linux")]
-pub(super) fn kill_handle(handle: &OwnedFd, signal: i32) {
+pub(super) fn signal_handle(handle: BorrowedFd<'_>, signal: i32) -> bool {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: the descriptor is open for as long as `handle` lives; a null `siginfo_t` is allowed.
-    unsafe {
+    let sent = unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
             handle.as_raw_fd(),
@@ -153,20 +152,41 @@ pub(super) fn kill_handle(handle: &OwnedFd, signal: i32) {
             0,
         )
     };
+    sent == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Arranges that the child dies with the thread that starts it and bears a mark in its limits.
+/// Kills the process group whose leader a process handle means, even if the leader itself is gone. Reports whether the
+/// system can do so, which Linux can from 6.9 on.
+#[cfg(target_os = "linux")]
+pub(super) fn kill_group_of_handle(leader: BorrowedFd<'_>) -> bool {
+    /// `PIDFD_SIGNAL_PROCESS_GROUP`.
+    const GROUP: libc::c_uint = 1 << 2;
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the descriptor is open for as long as `leader` lives; a null `siginfo_t` is allowed.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            leader.as_raw_fd(),
+            KILL,
+            no_info,
+            GROUP,
+        )
+    };
+    sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Arranges that the child gets a signal when the thread that starts it ends, and bears a mark in its limits.
 ///
 /// The limit on file locks has had no effect since Linux 2.4.25, yet it passes to every descendant
 /// and can be read by anybody. So it still marks a process whose environment was emptied.
 #[cfg(target_os = "linux")]
-pub(super) fn prepare_tool(command: &mut Command, mark: u64) {
+pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32) {
     let engine = std::process::id();
     let prepare = move || {
         // SAFETY: plain system calls with numbers and a live `rlimit` on the stack; no allocation,
         // no lock, as needed between fork and exec.
         unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            libc::prctl(libc::PR_SET_PDEATHSIG, at_death, 0, 0, 0);
             // The engine may have died before the line above took effect.
             if u32::try_from(libc::getppid()) != Ok(engine) {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -188,29 +208,179 @@ pub(super) fn prepare_tool(command: &mut Command, mark: u64) {
 
 /// Elsewhere there is neither a parent-death signal nor a way to read the limits of others.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn prepare_tool(_command: &mut Command, _mark: u64) {}
+pub(super) fn prepare_tool(_command: &mut Command, _mark: u64, _at_death: i32) {}
 
-/// Gives the child a session of its own and takes from it the mark of an engine around ours.
-pub(super) fn prepare_watcher(command: &mut Command) {
-    let prepare = || {
-        // SAFETY: plain system calls with numbers and a live `rlimit` on the stack; no allocation,
-        // no lock, as needed between fork and exec.
-        unsafe {
+/// Forks a child that runs a function and nothing else, with a socket as its only descriptor; returns its number.
+///
+/// The child has a session of its own, no environment, no mark of an engine around ours, and the title as its command
+/// line; all signals that can be blocked are. The program may have other threads, which the child has not, so the function
+/// must neither allocate nor take a lock: system calls and its own stack only.
+pub(super) fn fork_child(socket: &OwnedFd, title: &str, body: impl FnOnce(OwnedFd)) -> io::Result<i32> {
+    let areas = Areas::find();
+    // SAFETY: the sets are live and writable, all zeroes is a valid value. Between fork and exit the child makes system
+    // calls, writes to its own copy of its arguments and environment, which nobody else reads there, and runs `body`,
+    // see above; it never returns, and a panic ends it. Blocked signals keep handlers of the program from running in it.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let pid = libc::fork();
+        if pid == 0 {
+            let _end = ExitOnDrop;
             libc::setsid();
-            #[cfg(target_os = "linux")]
-            {
-                let mut limit = libc::rlimit {
-                    rlim_cur: 0,
-                    rlim_max: 0,
-                };
-                if libc::getrlimit(libc::RLIMIT_LOCKS, &raw mut limit) == 0 {
-                    limit.rlim_cur = limit.rlim_max;
-                    libc::setrlimit(libc::RLIMIT_LOCKS, &raw const limit);
-                }
+            libc::chdir(c"/".as_ptr());
+            // No lock of ours is held by the child for longer than this takes.
+            libc::dup2(socket.as_raw_fd(), 0);
+            close_all_from(1);
+            become_inconspicuous(&areas, title);
+            body(OwnedFd::from_raw_fd(0));
+            libc::_exit(0);
+        }
+        let fault = io::Error::last_os_error();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        if pid < 0 { Err(fault) } else { Ok(pid) }
+    }
+}
+
+/// Ends the process where a panic would unwind into what was the parent's.
+struct ExitOnDrop;
+
+impl Drop for ExitOnDrop {
+    fn drop(&mut self) {
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(1) };
+    }
+}
+
+/// Closes all descriptors from a number on.
+fn close_all_from(first: libc::c_uint) {
+    // SAFETY: only called in a forked child, whose descriptors nobody else owns; plain system calls with numbers.
+    unsafe {
+        #[cfg(target_os = "linux")]
+        if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0 {
+            return;
+        }
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let last = libc::c_int::try_from(limit.rlim_cur)
+            .unwrap_or(libc::c_int::MAX)
+            .min(1 << 20);
+        for number in libc::c_int::try_from(first).unwrap_or(0)..last {
+            libc::close(number);
+        }
+    }
+}
+
+/// Where the arguments and the environment of this process lie, first bytes and lengths.
+struct Areas([(usize, usize); 2]);
+
+impl Areas {
+    #[cfg(target_os = "linux")]
+    fn find() -> Self {
+        let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        let numbers: Vec<usize> = fields
+            .split_ascii_whitespace()
+            .skip(45)
+            .filter_map(|number| number.parse().ok())
+            .collect();
+        Self(match numbers[..] {
+            [arguments, arguments_end, environment, environment_end, ..] => [
+                (arguments, arguments_end.saturating_sub(arguments)),
+                (environment, environment_end.saturating_sub(environment)),
+            ],
+            _ => [(0, 0); 2],
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn find() -> Self {
+        Self([(0, 0); 2])
+    }
+}
+
+/// Wipes the environment of a forked child, names it and removes the mark in its limits.
+///
+/// Without this it would bear the mark of an engine around ours, be killed with what that engine ends, and show the
+/// secrets of our environment for as long as it lives; and whoever ends this program by its name would end it as well.
+#[cfg(target_os = "linux")]
+fn become_inconspicuous(areas: &Areas, title: &str) {
+    let [arguments, environment] = areas.0;
+    // SAFETY: the system says that these ranges are the arguments and the environment that this process was started with,
+    // which are writable and which in a forked child nobody uses any more.
+    unsafe {
+        for (start, length) in [arguments, environment] {
+            if start != 0 {
+                std::ptr::write_bytes(std::ptr::with_exposed_provenance_mut::<u8>(start), 0, length);
             }
         }
-        Ok(())
+        let length = title.len().min(arguments.1.saturating_sub(1));
+        if arguments.0 != 0 {
+            let target = std::ptr::with_exposed_provenance_mut::<u8>(arguments.0);
+            std::ptr::copy_nonoverlapping(title.as_ptr(), target, length);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"tool-watcher".as_ptr(), 0, 0, 0);
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_LOCKS, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_LOCKS, &raw const limit);
+        }
+    }
+}
+
+/// Elsewhere no process can look at the environment of another in this way.
+#[cfg(not(target_os = "linux"))]
+fn become_inconspicuous(_areas: &Areas, _title: &str) {}
+
+/// Waits for a moment; allocates nothing.
+pub(super) fn pause(millis: u16) {
+    // SAFETY: no descriptors are given, so none are touched.
+    unsafe { libc::poll(std::ptr::null_mut(), 0, libc::c_int::from(millis)) };
+}
+
+/// The handle of the process that connected a Unix socket.
+///
+/// # Errors
+/// The system knows of no such option (`ENOPROTOOPT`, before Linux 6.5), or the process is gone.
+#[cfg(target_os = "linux")]
+pub(super) fn peer_handle(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // The number of `asm-generic`; the few machines that number their options in their own way have none for us.
+    const SO_PEERPIDFD: libc::c_int = 77;
+    if cfg!(any(
+        target_arch = "mips",
+        target_arch = "mips64",
+        target_arch = "sparc64"
+    )) {
+        return Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT));
+    }
+    let mut fd: RawFd = -1;
+    let mut length = libc::socklen_t::try_from(size_of::<RawFd>()).map_err(io::Error::other)?;
+    // SAFETY: `fd` and `length` are live and writable, and `length` says how large `fd` is.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut length,
+        )
     };
-    // SAFETY: `prepare` only makes async-signal-safe calls, see above.
-    unsafe { command.pre_exec(prepare) };
+    if done != 0 || fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made `fd` (close-on-exec), and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Whether the process of a handle has ended, reaped or not.
+#[cfg(target_os = "linux")]
+pub(super) fn has_ended(handle: &OwnedFd) -> bool {
+    let mut wait = libc::pollfd {
+        fd: handle.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: `wait` is one live, writable `pollfd`, as the count says.
+    unsafe { libc::poll(&raw mut wait, 1, 0) != 0 }
 }

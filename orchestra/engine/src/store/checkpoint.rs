@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::line::Position;
-use super::{StoreError, sealed};
+use super::{RunIdentity, StoreError, sealed};
 use crate::clock::Timestamp;
 use crate::result::{Path as Nodes, RunStatus};
 
@@ -88,6 +88,9 @@ pub struct Checkpoint {
     /// Up to where the journal has led to that state.
     #[serde(default)]
     pub(crate) journal: Position,
+    /// The run and the pipeline that the state is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<RunIdentity>,
 }
 
 /// The latest outcome of a node in a checkpoint or a result (Attractor 5.3).
@@ -167,14 +170,21 @@ impl Checkpoint {
             seed: state.totals.seed,
             state: None,
             journal: Position::default(),
+            identity: None,
         }
     }
 
     /// The same, for a run to go on from: with the state of its machine, and up to where the journal has led to it.
     #[must_use]
-    pub(crate) fn with_state(mut self, state: Box<RawValue>, journal: Position) -> Checkpoint {
+    pub(crate) fn with_state(
+        mut self,
+        state: Box<RawValue>,
+        journal: Position,
+        identity: Option<RunIdentity>,
+    ) -> Checkpoint {
         self.state = Some(state);
         self.journal = journal;
+        self.identity = identity;
         self
     }
 
@@ -182,7 +192,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// It is damaged, or of a form that this version does not know.
-    pub(super) fn read(path: &Path, text: &[u8]) -> Result<Checkpoint, StoreError> {
+    pub(crate) fn read(path: &Path, text: &[u8]) -> Result<Checkpoint, StoreError> {
         sealed::unseal(path, text, SCHEMA, true)
     }
 }

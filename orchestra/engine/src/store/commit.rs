@@ -4,9 +4,9 @@
 //! which writes all that have come meanwhile to one log and waits for the disk once. Nothing waits for a time to pass:
 //! the more runs there are, the more lines come while the disk is busy.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use tokio::sync::oneshot;
@@ -28,6 +28,8 @@ struct Group {
     members: AtomicUsize,
     inner: Mutex<Queue>,
     wake: Condvar,
+    /// The logs of files that exist in this process alone: they need no thread.
+    here: Mutex<Logs>,
 }
 
 #[derive(Default)]
@@ -44,6 +46,8 @@ struct Request {
 
 /// A run among those that share their syncs.
 struct Run {
+    /// Tells it from the others of this process, in the order in which they joined.
+    number: u64,
     journal: Mutex<Option<Arc<Journal>>>,
     /// The folder of runs that it is kept in; `None` where it is kept elsewhere.
     among: Option<PathBuf>,
@@ -75,6 +79,7 @@ impl Member {
         folder: &Path,
         among_runs: bool,
     ) -> Member {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
         // By its name lines are brought back to it.
         let named = folder.file_name().is_some_and(|name| name.to_str().is_some());
         let among = folder.parent().filter(|_| among_runs && named);
@@ -83,6 +88,7 @@ impl Member {
         Member {
             group,
             run: Arc::new(Run {
+                number: NUMBER.fetch_add(1, Ordering::Relaxed),
                 journal: Mutex::new(Some(journal)),
                 among: among.map(Path::to_owned),
                 whose: OnceLock::new(),
@@ -129,7 +135,10 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.group.members.fetch_sub(1, Ordering::SeqCst);
+        let left = self.group.members.fetch_sub(1, Ordering::SeqCst) - 1;
+        if left == 0 && self.group.files.in_process() {
+            std::mem::take(&mut *lock(&self.group.here)).finish(&*self.group.files);
+        }
         // The last one leaves no thread behind.
         drop(lock(&self.group.inner));
         self.group.wake.notify_all();
@@ -151,6 +160,7 @@ impl Group {
             members: AtomicUsize::new(0),
             inner: Mutex::default(),
             wake: Condvar::new(),
+            here: Mutex::default(),
         });
         groups.push(Arc::downgrade(&group));
         group
@@ -158,6 +168,12 @@ impl Group {
 
     /// Hands a request to the thread; gives whether there is one.
     fn ask(self: &Arc<Group>, request: Request) -> bool {
+        if self.files.in_process() {
+            let mut logs = lock(&self.here);
+            logs.commit(&*self.files, vec![request]);
+            logs.sync_old(&*self.files);
+            return true;
+        }
         let mut queue = lock(&self.inner);
         if !queue.served {
             let group = self.clone();
@@ -204,14 +220,14 @@ impl Group {
 /// The logs of the thread.
 #[derive(Default)]
 struct Logs {
-    present: HashMap<PathBuf, Shared>,
+    present: BTreeMap<PathBuf, Shared>,
     old: VecDeque<Shared>,
 }
 
 /// A log, with the runs whose journals may not have all that it holds.
 struct Shared {
     log: Log,
-    runs: HashMap<*const Run, Arc<Run>>,
+    runs: BTreeMap<u64, Arc<Run>>,
 }
 
 impl Shared {
@@ -234,7 +250,7 @@ impl Logs {
     }
 
     fn commit(&mut self, files: &dyn FileSystem, requests: Vec<Request>) {
-        let mut batches: HashMap<PathBuf, Batch> = HashMap::new();
+        let mut batches: BTreeMap<PathBuf, Batch> = BTreeMap::new();
         for request in requests {
             let Some(journal) = request.run.journal() else {
                 reply(request, Ok(()));
@@ -268,18 +284,18 @@ impl Logs {
     fn commit_to(&mut self, files: &dyn FileSystem, runs: PathBuf, batch: Batch) {
         let Batch { entries, requests } = batch;
         let shared = match self.present.entry(runs.clone()) {
-            std::collections::hash_map::Entry::Occupied(present) => Some(present.into_mut()),
-            std::collections::hash_map::Entry::Vacant(place) => Log::create(files, &runs).ok().map(|log| {
+            std::collections::btree_map::Entry::Occupied(present) => Some(present.into_mut()),
+            std::collections::btree_map::Entry::Vacant(place) => Log::create(files, &runs).ok().map(|log| {
                 place.insert(Shared {
                     log,
-                    runs: HashMap::new(),
+                    runs: BTreeMap::new(),
                 })
             }),
         };
         let written = shared.is_some_and(|shared| {
             let written = shared.log.append(files, &entries).is_ok();
             for (request, ..) in &requests {
-                shared.runs.insert(Arc::as_ptr(&request.run), request.run.clone());
+                shared.runs.insert(request.run.number, request.run.clone());
             }
             written
         });
@@ -326,7 +342,7 @@ impl Logs {
 
     /// Gives up all logs.
     fn finish(mut self, files: &dyn FileSystem) {
-        self.old.extend(self.present.drain().map(|(_, shared)| shared));
+        self.old.extend(std::mem::take(&mut self.present).into_values());
         while self.has_old() {
             self.sync_old(files);
         }

@@ -193,6 +193,7 @@ fn logs(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
             logs.push(path);
         }
     }
+    logs.sort();
     Ok(logs)
 }
 

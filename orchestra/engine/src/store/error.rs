@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::files::{MAX_WHOLE, NotAFile};
 use super::owner::Owner;
+use crate::limit::SystemError;
 
 /// A run folder that cannot be written or read.
 ///
@@ -25,7 +27,7 @@ use super::owner::Owner;
 #[non_exhaustive]
 pub enum StoreError {
     /// The system refuses.
-    #[error("cannot {action} `{}`: {source}", .path.display())]
+    #[error("cannot {action} `{}`: {}", .path.display(), SystemError(.source))]
     Io {
         /// What was to be done, such as "write".
         action: &'static str,
@@ -95,6 +97,54 @@ pub enum StoreError {
         /// What is.
         found: String,
     },
+    /// The journal ends before a record that another file names: records were lost (rule D3).
+    #[error(
+        "`{}` ends behind record {records}, but `{}` was written behind record {proven}: records were cut off; \
+         restore the file from a copy, or accept the loss when the run is resumed: it then goes on from the latest state \
+         that is left, and what was done since is done again", .path.display(), .by.display()
+    )]
+    JournalCut {
+        /// The journal.
+        path: PathBuf,
+        /// How many records it has.
+        records: u64,
+        /// How many it had at least.
+        proven: u64,
+        /// The file that proves it.
+        by: PathBuf,
+    },
+    /// A file in the run folder belongs to something else (rule D3).
+    #[error(
+        "`{}` belongs to {found}, and the run folder to {expected}; restore the file from a copy of this run folder",
+        .path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it belongs to.
+        found: String,
+        /// What it should belong to.
+        expected: String,
+    },
+    /// Somebody else changed a file of a run that this process owns (rule D5); this one writes nothing more.
+    #[error(
+        "`{}` was changed while the run was going: expected {expected}, found {found}; nothing more was written. No tool \
+         may change the files that the engine keeps in a run folder", .path.display()
+    )]
+    Tampered {
+        /// The file.
+        path: PathBuf,
+        /// What it was when it was written last.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// The run folder was removed while the run was going; this process makes nothing of it anew.
+    #[error("the run folder `{}` was removed while the run was going; the run cannot be resumed", .path.display())]
+    FolderGone {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file was written in a form that this version does not know.
     #[error(
         "`{}` has the form `{found}`, and this version reads `{supported}`; \
@@ -131,6 +181,17 @@ pub enum StoreError {
         path: PathBuf,
         /// Who owns it; `None` where it has not said so yet.
         by: Option<Box<Owner>>,
+    },
+    /// This process was started by the owner of the run, such as by a tool of a stage, and cannot take the run from it.
+    #[error(
+        "the run in `{}` is owned by {by}, which has started this process; only others can take the run over",
+        .path.display()
+    )]
+    OwnProcess {
+        /// The run folder.
+        path: PathBuf,
+        /// Who owns it.
+        by: Box<Owner>,
     },
     /// Another process has taken the run over (rule D5); this one writes nothing more.
     #[error(
@@ -172,6 +233,18 @@ fn mend(path: &Path, line: u64) -> String {
 
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+        if source.get_ref().is_some_and(|source| source.is::<NotAFile>()) {
+            return StoreError::NotPlain {
+                path: path.to_owned(),
+                expected: "file",
+            };
+        }
+        if source.kind() == io::ErrorKind::FileTooLarge && source.raw_os_error().is_none() {
+            return StoreError::TooLarge {
+                path: path.to_owned(),
+                limit: MAX_WHOLE,
+            };
+        }
         StoreError::Io {
             action,
             path: path.to_owned(),
@@ -211,6 +284,16 @@ impl StoreError {
                 };
                 Some(StoreError::io(action, path, source))
             }
+            StoreError::Tampered {
+                path,
+                expected,
+                found,
+            } => Some(StoreError::Tampered {
+                path: path.clone(),
+                expected: expected.clone(),
+                found: found.clone(),
+            }),
+            StoreError::FolderGone { path } => Some(StoreError::FolderGone { path: path.clone() }),
             StoreError::OwnershipLost { path, by } => Some(StoreError::OwnershipLost {
                 path: path.clone(),
                 by: by.clone(),
@@ -230,9 +313,14 @@ impl StoreError {
             StoreError::Json { .. } => "store_json",
             StoreError::NoRun { .. } => "store_no_run",
             StoreError::Damaged { .. } => "store_damaged",
+            StoreError::JournalCut { .. } => "journal_cut",
+            StoreError::Foreign { .. } => "store_foreign",
+            StoreError::Tampered { .. } => "store_tampered",
+            StoreError::FolderGone { .. } => "run_folder_gone",
             StoreError::Version { .. } => "store_version",
             StoreError::NoCheckpoint { .. } => "store_no_checkpoint",
             StoreError::Owned { .. } => "store_owned",
+            StoreError::OwnProcess { .. } => "store_own_process",
             StoreError::OwnershipLost { .. } => "store_ownership_lost",
         }
     }

@@ -59,7 +59,16 @@ pub trait FileSystem: Send + Sync + 'static {
     /// As of [`fs::create_dir`].
     fn make_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Opens a file or folder; a link is never followed.
+    /// Makes a folder around those of the engine, which other users may look into as they may into any that the user
+    /// makes.
+    ///
+    /// # Errors
+    /// As of [`fs::create_dir`].
+    fn make_parent_folder(&self, path: &Path) -> io::Result<()> {
+        self.make_folder(path)
+    }
+
+    /// Opens a file or folder; a link is never followed, and a pipe, a device or a socket is no file.
     ///
     /// # Errors
     /// As of [`OpenOptions::open`].
@@ -124,6 +133,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// # Errors
     /// As of [`File::metadata`].
     fn links(&self, file: &OpenFile) -> io::Result<u64>;
+
+    /// Returns whether the files exist in this process alone, as those of a simulation do: then no call waits for a
+    /// device and no other process sees them, so the engine starts no threads for their sake.
+    fn in_process(&self) -> bool {
+        false
+    }
 }
 
 /// What a file is opened for.
@@ -146,6 +161,9 @@ pub enum Access {
     Folder,
 }
 
+/// The most that is read of a file at once, in bytes.
+pub(crate) const MAX_WHOLE: u64 = 1 << 30;
+
 /// An open file, and what it was called when it was opened.
 ///
 /// ```
@@ -159,12 +177,56 @@ pub enum Access {
 pub struct OpenFile {
     file: File,
     path: PathBuf,
+    mark: Mark,
+}
+
+/// What tells a file from others that are put in its place: its device and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(Option<(u64, u64)>);
+
+impl Mark {
+    #[cfg(unix)]
+    fn of(found: &fs::Metadata) -> Mark {
+        use std::os::unix::fs::MetadataExt;
+        Mark(Some((found.dev(), found.ino())))
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> Mark {
+        Mark(None)
+    }
+
+    /// Returns an error if another file stands at a path, or if it has another length.
+    pub(crate) fn check(self, path: &Path, length: u64) -> Result<(), StoreError> {
+        let tampered = |found: String| StoreError::Tampered {
+            path: path.to_owned(),
+            expected: format!("the file that was written, of {length} bytes"),
+            found,
+        };
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.is_file() || Mark::of(&found) != self => {
+                Err(tampered("another in its place".to_owned()))
+            }
+            Ok(found) if found.len() != length => Err(tampered(format!("{} bytes", found.len()))),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(tampered("no file".to_owned())),
+            Err(error) => Err(StoreError::io("read", path, error)),
+        }
+    }
 }
 
 impl OpenFile {
     /// What it was called when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns what the system knows of the open file, whatever it is called by now.
+    ///
+    /// # Errors
+    /// As of [`File::metadata`].
+    pub fn metadata(&self) -> io::Result<fs::Metadata> {
+        self.file.metadata()
     }
 
     pub(crate) fn unlock(&self) -> io::Result<()> {
@@ -179,9 +241,21 @@ impl OpenFile {
         Ok(self.file.metadata()?.len())
     }
 
+    /// Returns what tells the file from others.
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
+    }
+
     /// Everything from an offset to the end, or to a limit.
+    ///
+    /// # Errors
+    /// It cannot be read, or is larger than is held in memory at all: somebody else made it so.
     pub(crate) fn read_from(&self, offset: u64, limit: u64) -> io::Result<Vec<u8>> {
         let length = self.length()?.saturating_sub(offset).min(limit);
+        if length > MAX_WHOLE {
+            let said = format!("it is larger than {MAX_WHOLE} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, said));
+        }
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(1));
         let mut file = &self.file;
         file.seek(SeekFrom::Start(offset))?;
@@ -213,6 +287,32 @@ pub(crate) fn write_new(
     }
 }
 
+/// What stands in the place of a regular file: a link, a folder, a pipe, a device, a socket.
+#[derive(Debug)]
+pub(crate) struct NotAFile;
+
+impl std::fmt::Display for NotAFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it is not a regular file")
+    }
+}
+
+impl std::error::Error for NotAFile {}
+
+impl From<NotAFile> for io::Error {
+    fn from(fault: NotAFile) -> io::Error {
+        io::Error::other(fault)
+    }
+}
+
+/// Whether a file could not be opened because something else stands there. That there is anything at all is error enough
+/// for a new one.
+fn is_no_file(path: &Path, access: Access, error: &io::Error) -> bool {
+    access != Access::New
+        && error.kind() != io::ErrorKind::NotFound
+        && fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
+}
+
 /// The file system as it is.
 ///
 /// ```
@@ -236,6 +336,13 @@ pub(crate) fn system() -> Arc<dyn FileSystem> {
 
 impl FileSystem for SystemFiles {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path)
+    }
+
+    fn make_parent_folder(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)
     }
 
@@ -249,6 +356,8 @@ impl FileSystem for SystemFiles {
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
+            // What runs say and do is their user's own business.
+            options.mode(0o600);
             // Without waiting: what stands there may be a pipe.
             let only = if access == Access::Folder {
                 libc::O_DIRECTORY
@@ -257,8 +366,20 @@ impl FileSystem for SystemFiles {
             };
             options.custom_flags(libc::O_NOFOLLOW | only);
         }
+        let file = match options.open(path) {
+            // A link, a folder and a socket are refused by errors of their own.
+            Err(error) if access != Access::Folder && is_no_file(path, access, &error) => {
+                return Err(NotAFile.into());
+            }
+            opened => opened?,
+        };
+        let found = file.metadata()?;
+        if access != Access::Folder && !found.is_file() {
+            return Err(NotAFile.into());
+        }
         Ok(OpenFile {
-            file: options.open(path)?,
+            mark: Mark::of(&found),
+            file,
             path: path.to_owned(),
         })
     }
@@ -392,5 +513,9 @@ impl FileSystem for Unsynced {
 
     fn links(&self, file: &OpenFile) -> io::Result<u64> {
         self.0.links(file)
+    }
+
+    fn in_process(&self) -> bool {
+        self.0.in_process()
     }
 }

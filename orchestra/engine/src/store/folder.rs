@@ -9,16 +9,17 @@ use serde::Serialize;
 
 use super::commit::Member;
 use super::commit_log::{self, Whose};
-use super::files::{Access, FileSystem, of_level};
-use super::journal::{self, Journal};
+use super::files::{Access, FileSystem, Mark, of_level};
+use super::journal::Journal;
 use super::line::{Position, Scan};
-use super::lines::EventFile;
+use super::lines::{self, EventFile};
 use super::manifest::Manifest;
+use super::opening::{Found, OpenOptions, Opening};
 use super::owner::{Ownership, draft, remove_if_there, sync_folder};
 use super::stages::StageFolders;
 use super::{
-    CHECKPOINT, Checkpoint, Durability, EVENTS, JOURNAL, MANIFEST, RunStore, StageFile, StagePlace,
-    StoreError, Synced, sealed,
+    CHECKPOINT, Checkpoint, Durability, EVENTS, JOURNAL, MANIFEST, RunIdentity, RunStore, StageFile,
+    StagePlace, StoreError, Synced, obstacle, sealed,
 };
 use crate::event::RunEvent;
 
@@ -46,6 +47,8 @@ pub(crate) struct FolderStore {
     member: Option<Member>,
     events: EventFile,
     latest: Mutex<Latest>,
+    /// What the files of the run name it by, once the manifest is written.
+    identity: Mutex<Option<RunIdentity>>,
 }
 
 /// The latest checkpoint.
@@ -55,6 +58,8 @@ struct Latest {
     offset: u64,
     /// The bytes of its file.
     size: u64,
+    /// What tells its file from others; `None` where this process knows none.
+    mark: Option<Mark>,
 }
 
 /// A run that goes on.
@@ -63,6 +68,8 @@ pub(crate) struct Opened {
     pub(crate) manifest: Manifest,
     /// The latest checkpoint; `None` where there is none that can be used.
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// Whether the checkpoint holds what the journal has lost: a record must say so before anything else is written.
+    pub(crate) restored: bool,
     /// The records behind the checkpoint, or all.
     pub(crate) records: Scan,
     /// What was cut off or passed over, in words.
@@ -105,6 +112,8 @@ impl FolderStore {
             )?)),
         };
         let events = EventFile::create(files.clone(), &root.join(EVENTS))?;
+        // The manifest makes it a run: its name must never survive without that of the journal.
+        sync_folder(&*files, &root)?;
         if let Some(parent) = root.parent() {
             sync_folder(&*files, parent)?;
         }
@@ -117,52 +126,82 @@ impl FolderStore {
             journal,
             events,
             latest: Mutex::default(),
+            identity: Mutex::default(),
         })
     }
 
-    /// Opens the folder of a run that goes on; with `take_over` even of one that has an owner.
+    /// Opens the folder of a run that goes on.
     ///
     /// # Errors
-    /// There is no run, somebody else owns it, or what it holds is damaged or of a form that is not known.
+    /// There is no run, somebody else owns it, or what it holds is damaged, cut off, of another run, or of a form that is
+    /// not known.
     pub(crate) fn open(
         files: Arc<dyn FileSystem>,
         folder: &Path,
         options: StoreOptions,
-        take_over: bool,
+        how: OpenOptions,
     ) -> Result<Opened, StoreError> {
         let files = of_level(files, options.durability);
         let root = absolute(folder)?;
         let manifest = read_manifest(&*files, &root)?;
         let mut repaired = Vec::new();
-        let restored = commit_log::recover(&*files, &root)?;
-        let ownership = Arc::new(Ownership::acquire(files.clone(), &root, take_over)?);
-        if restored > 0 {
+        let bytes = commit_log::recover(&*files, &root)?;
+        let ownership = Arc::new(Ownership::acquire(files.clone(), &root, how.take_over)?);
+        // Whoever began the run may have died before its name was durable.
+        sync_folder(&*files, &root)?;
+        if bytes > 0 {
             repaired.push(format!(
-                "{restored} bytes of `{JOURNAL}` were restored from what the run had shared with others"
+                "{bytes} bytes of `{JOURNAL}` were restored from what the run had shared with others"
             ));
         }
         let path = root.join(CHECKPOINT);
-        let (checkpoint, size) = match read_checkpoint(&*files, &path) {
-            Ok(Some((checkpoint, size))) => (Some(checkpoint), size),
-            Ok(None) => (None, 0),
-            Err(error @ StoreError::Damaged { .. }) => {
+        let read = match read_checkpoint(&*files, &path) {
+            Ok(read) => read,
+            Err(
+                error @ (StoreError::Damaged { .. }
+                | StoreError::NotPlain { .. }
+                | StoreError::TooLarge { .. }),
+            ) => {
                 repaired.push(format!("the checkpoint was passed over: {error}"));
-                (None, 0)
+                None
             }
             Err(error) => return Err(error),
+        };
+        let (mut checkpoint, size, mark) = match read {
+            Some(read) => (Some(read.checkpoint), read.size, Some(read.mark)),
+            None => (None, 0, None),
         };
         // Whether there is a journal was decided when the run began.
         let level = match (manifest.durability, options.durability) {
             (Durability::None, _) => None,
             (level, Durability::None) | (_, level) => Some(level),
         };
-        let (journal, records, checkpoint) = match level {
-            None => (None, Scan::default(), checkpoint),
+        let identity = manifest.belonging();
+        let events = root.join(EVENTS);
+        if obstacle::is_no_file(&events) {
+            obstacle::move_aside(&*files, &events)?;
+            repaired.push(format!("what stood in the place of `{EVENTS}` was moved aside"));
+        }
+        let mut opening = Opening {
+            files: &files,
+            root: &root,
+            identity: &identity,
+            proof: lines::proof(&*files, &events)?,
+            accept_loss: how.accept_loss,
+            epoch: ownership.epoch(),
+            repaired: &mut repaired,
+        };
+        opening.check_belonging(&mut checkpoint)?;
+        let (journal, records, checkpoint, restored) = match level {
+            None => (None, Scan::default(), checkpoint, false),
             Some(level) => {
-                let journal = root.join(JOURNAL);
-                let (journal, records, kept) =
-                    open_journal(&files, &journal, level, checkpoint, &mut repaired)?;
-                (Some(Arc::new(journal)), records, kept)
+                let Found {
+                    journal,
+                    records,
+                    checkpoint,
+                    restored,
+                } = opening.journal(level, checkpoint)?;
+                (Some(Arc::new(journal)), records, checkpoint, restored)
             }
         };
         let (events, found) = EventFile::open(files.clone(), &root.join(EVENTS))?;
@@ -176,6 +215,7 @@ impl FolderStore {
         let latest = Latest {
             offset: records.from.offset,
             size: if checkpoint.is_some() { size } else { 0 },
+            mark: mark.filter(|_| checkpoint.is_some() && !restored),
         };
         let epoch = ownership.epoch();
         let full = journal.clone().filter(|_| level == Some(Durability::Full));
@@ -191,11 +231,13 @@ impl FolderStore {
             journal,
             events,
             latest: Mutex::new(latest),
+            identity: Mutex::new(Some(identity)),
         };
         Ok(Opened {
             store,
             manifest,
             checkpoint,
+            restored,
             records,
             repaired,
             events: found.events,
@@ -212,7 +254,12 @@ impl FolderStore {
     /// Does something by the names of files. That somebody else owns the run is the reason behind whatever fails.
     fn as_owner<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.ownership.still_mine()?;
-        act().map_err(|error| self.ownership.still_mine().err().unwrap_or(error))
+        self.or_lost(act())
+    }
+
+    /// That somebody else owns the run, or that its folder is gone, is the reason behind whatever failed.
+    fn or_lost<T>(&self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        done.map_err(|error| self.ownership.still_mine().err().unwrap_or(error))
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
@@ -220,25 +267,36 @@ impl FolderStore {
     }
 
     /// Replaces a file so that it survives a loss of power: written, synced, moved, and the folder synced.
-    fn replace_durably(&self, name: &str, value: &impl Serialize) -> Result<u64, StoreError> {
+    fn replace_durably(&self, name: &str, value: &impl Serialize) -> Result<(u64, Mark), StoreError> {
         let root = self.stages.root();
         let path = root.join(name);
         let draft = draft(&path, self.ownership.epoch());
         remove_if_there(&*self.files, &draft)?;
-        let replaced = write_sealed(&*self.files, &draft, value).and_then(|length| {
+        let replaced = write_sealed(&*self.files, &draft, value).and_then(|written| {
             // Whoever takes the run over from here on removes the draft.
             self.ownership.still_mine()?;
-            let moved = self.files.rename(&draft, &path);
-            moved.map_err(|error| StoreError::io("replace", &path, error))?;
-            Ok(length)
+            obstacle::replace(&*self.files, &draft, &path)?;
+            Ok(written)
         });
-        let length = replaced.map_err(|error| {
+        let written = replaced.map_err(|error| {
             let _ = self.files.remove(&draft);
             // That somebody else owns the run is the reason behind whatever failed.
             self.ownership.still_mine().err().unwrap_or(error)
         })?;
         sync_folder(&*self.files, root)?;
-        Ok(length)
+        Ok(written)
+    }
+
+    /// Returns an error if somebody else changed the files that the run would go on from.
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        if let Some(journal) = &self.journal {
+            journal.check_unchanged()?;
+        }
+        let Latest { size, mark, .. } = *self.latest();
+        match mark {
+            Some(mark) => mark.check(&self.stages.root().join(CHECKPOINT), size),
+            None => Ok(()),
+        }
     }
 }
 
@@ -252,7 +310,11 @@ fn whose(root: &Path, manifest: &Manifest, epoch: u64) -> Whose {
 }
 
 /// Writes a new file that ends with its checksum, and waits for the disk.
-fn write_sealed(files: &dyn FileSystem, path: &Path, value: &impl Serialize) -> Result<u64, StoreError> {
+fn write_sealed(
+    files: &dyn FileSystem,
+    path: &Path,
+    value: &impl Serialize,
+) -> Result<(u64, Mark), StoreError> {
     let failed = |error| StoreError::io("write", path, error);
     let file = files.open(path, Access::New).map_err(failed)?;
     let mut offset = 0;
@@ -262,7 +324,7 @@ fn write_sealed(files: &dyn FileSystem, path: &Path, value: &impl Serialize) -> 
         Ok(())
     })?;
     files.sync_all(&file).map_err(failed)?;
-    Ok(length)
+    Ok((length, file.mark()))
 }
 
 fn absolute(folder: &Path) -> Result<PathBuf, StoreError> {
@@ -271,12 +333,12 @@ fn absolute(folder: &Path) -> Result<PathBuf, StoreError> {
 
 /// Makes a folder and those above it, where they are missing.
 fn make_folders(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError> {
-    match files.make_folder(folder) {
+    match files.make_parent_folder(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             if let Some(parent) = folder.parent() {
                 make_folders(files, parent)?;
             }
-            match files.make_folder(folder) {
+            match files.make_parent_folder(folder) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     Err(StoreError::io("make", folder, error))
                 }
@@ -307,13 +369,12 @@ fn require_empty(root: &Path) -> Result<(), StoreError> {
 }
 
 /// Reads a whole file; `None` if it is missing.
-fn read_whole(files: &dyn FileSystem, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+fn read_whole(files: &dyn FileSystem, path: &Path) -> Result<Option<(Vec<u8>, Mark)>, StoreError> {
     match files.open(path, Access::Read) {
         Ok(file) => {
             let bytes = file.read_from(0, u64::MAX);
-            bytes
-                .map(Some)
-                .map_err(|error| StoreError::io("read", path, error))
+            let bytes = bytes.map_err(|error| StoreError::io("read", path, error))?;
+            Ok(Some((bytes, file.mark())))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(StoreError::io("open", path, error)),
@@ -323,7 +384,7 @@ fn read_whole(files: &dyn FileSystem, path: &Path) -> Result<Option<Vec<u8>>, St
 pub(super) fn read_manifest(files: &dyn FileSystem, root: &Path) -> Result<Manifest, StoreError> {
     let path = root.join(MANIFEST);
     match read_whole(files, &path)? {
-        Some(text) => Manifest::read(&path, &text),
+        Some((text, _)) => Manifest::read(&path, &text),
         None => Err(StoreError::NoRun {
             path: root.to_owned(),
             missing: MANIFEST,
@@ -331,57 +392,26 @@ pub(super) fn read_manifest(files: &dyn FileSystem, root: &Path) -> Result<Manif
     }
 }
 
-/// The checkpoint, and the length of its file; `None` if there is none.
+/// A checkpoint, and its file.
+pub(super) struct ReadCheckpoint {
+    pub(super) checkpoint: Checkpoint,
+    size: u64,
+    mark: Mark,
+}
+
+/// Reads a checkpoint; `None` if there is none.
 pub(super) fn read_checkpoint(
     files: &dyn FileSystem,
     path: &Path,
-) -> Result<Option<(Checkpoint, u64)>, StoreError> {
-    let text = read_whole(files, path)?;
-    text.map(|text| Ok((Checkpoint::read(path, &text)?, text.len() as u64)))
-        .transpose()
-}
-
-/// Opens the journal behind a checkpoint, if that fits it, or else from its beginning.
-fn open_journal(
-    files: &Arc<dyn FileSystem>,
-    path: &Path,
-    level: Durability,
-    checkpoint: Option<Checkpoint>,
-    repaired: &mut Vec<String>,
-) -> Result<(Journal, Scan, Option<Checkpoint>), StoreError> {
-    let missing = |error| match error {
-        StoreError::Io { source, .. } if source.kind() == ErrorKind::NotFound => StoreError::NoRun {
-            path: path.parent().unwrap_or(path).to_owned(),
-            missing: JOURNAL,
-        },
-        other => other,
+) -> Result<Option<ReadCheckpoint>, StoreError> {
+    let Some((text, mark)) = read_whole(files, path)? else {
+        return Ok(None);
     };
-    let mut kept = checkpoint;
-    if let Some(checkpoint) = &kept {
-        let Position { records, offset, .. } = checkpoint.journal;
-        let reason = if checkpoint.state.is_none() {
-            Some("it holds no state to go on from".to_owned())
-        } else if !journal::has(&**files, path, checkpoint.journal).map_err(missing)? {
-            Some(format!(
-                "it was written behind {records} records ({offset} bytes), which `{JOURNAL}` does not have"
-            ))
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
-            repaired.push(format!("the checkpoint was passed over: {reason}"));
-            kept = None;
-        }
-    }
-    let from = kept.as_ref().map(|checkpoint| checkpoint.journal);
-    let (journal, records) = Journal::open(files.clone(), path, level, from).map_err(missing)?;
-    if let Some(torn) = records.torn {
-        repaired.push(format!(
-            "record {} of `{JOURNAL}` (byte {}) was not written to its end; its {} bytes were cut off",
-            torn.line, torn.offset, torn.bytes
-        ));
-    }
-    Ok((journal, records, kept))
+    Ok(Some(ReadCheckpoint {
+        checkpoint: Checkpoint::read(path, &text)?,
+        size: text.len() as u64,
+        mark,
+    }))
 }
 
 /// The epoch that a record names; 0 if it names none.
@@ -399,11 +429,21 @@ impl RunStore for FolderStore {
     }
 
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        // The manifest names a pipeline that a record may have to explain.
+        if let Some(journal) = &self.journal {
+            journal.sync_always()?;
+        }
         self.replace_durably(MANIFEST, manifest)?;
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = Some(manifest.belonging());
         if let Some(member) = &self.member {
             member.identify(whose(self.folder(), manifest, self.ownership.epoch()));
         }
         Ok(())
+    }
+
+    fn identity(&self) -> Option<RunIdentity> {
+        let identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        identity.clone()
     }
 
     fn keeps_journal(&self) -> bool {
@@ -411,11 +451,27 @@ impl RunStore for FolderStore {
     }
 
     fn append(&self, record: &[u8]) -> Result<Position, StoreError> {
-        self.ownership.still_mine()?;
-        match &self.journal {
-            Some(journal) => journal.append(record),
-            None => Ok(Position::default()),
+        let position = self.as_owner(|| {
+            self.check_unchanged()?;
+            self.events.flush_uncaused()?;
+            match &self.journal {
+                Some(journal) => journal.append(record),
+                None => Ok(Position::default()),
+            }
+        })?;
+        self.events.release();
+        Ok(position)
+    }
+
+    fn restored(&self, record: &[u8]) -> Result<Position, StoreError> {
+        let position = self.append(record)?;
+        if let Some(journal) = &self.journal {
+            journal.sync_always()?;
         }
+        let root = self.stages.root();
+        remove_if_there(&*self.files, &root.join(CHECKPOINT))?;
+        sync_folder(&*self.files, root)?;
+        Ok(position)
     }
 
     fn sync(&self) -> Result<Synced, StoreError> {
@@ -446,29 +502,32 @@ impl RunStore for FolderStore {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        let Latest { offset, size } = *self.latest();
+        let Latest { offset, size, .. } = *self.latest();
         self.keeps_journal() && self.position().offset.saturating_sub(offset) >= size.max(CHECKPOINT_AFTER)
     }
 
     fn event(&self, event: &RunEvent) -> Result<(), StoreError> {
-        self.events.add(event)
+        self.or_lost(self.events.add(event))
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        self.events.flush()
+        self.or_lost(self.events.flush())
     }
 
     fn checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        self.or_lost(self.check_unchanged())?;
         // A checkpoint must not name what a loss of power could take away.
         if let Some(journal) = &self.journal {
             journal.sync_always()?;
         }
         // Events that tell of what came before it are not told again either.
-        self.events.close()?;
-        let size = self.replace_durably(CHECKPOINT, checkpoint)?;
+        self.events.release();
+        self.or_lost(self.events.close())?;
+        let (size, mark) = self.replace_durably(CHECKPOINT, checkpoint)?;
         *self.latest() = Latest {
             offset: checkpoint.journal.offset,
             size,
+            mark: Some(mark),
         };
         Ok(())
     }
@@ -515,6 +574,10 @@ impl RunStore for FolderStore {
         self.stages.recall(place, visit, file, most)
     }
 
+    fn take_moved(&self) -> Vec<PathBuf> {
+        self.stages.take_moved()
+    }
+
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
         self.as_owner(|| self.stages.remove(place, file))
     }
@@ -524,7 +587,7 @@ impl RunStore for FolderStore {
             .ownership
             .still_mine()
             .and_then(|()| self.journal.as_ref().map_or(Ok(()), |journal| journal.close()))
-            .and_then(|()| self.events.close());
+            .and_then(|()| self.or_lost(self.events.close()));
         if let Some(member) = self.member.as_ref().filter(|_| closed.is_ok()) {
             member.closed();
         }

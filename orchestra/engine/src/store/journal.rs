@@ -86,26 +86,35 @@ impl Journal {
     }
 
     /// Opens a journal for writing behind `from`, the position that a checkpoint names, or behind what it holds at all.
-    /// A line at the end that was not written whole is cut off.
+    /// A line at the end that was not written whole is cut off, once what was read has been approved.
     pub(crate) fn open(
         files: Arc<dyn FileSystem>,
         path: &Path,
         level: Durability,
         from: Option<Position>,
+        records: u64,
+        approve: impl FnOnce(&Scan) -> Result<(), StoreError>,
     ) -> Result<(Journal, Scan), StoreError> {
         let failed = |error| StoreError::io("open", path, error);
         let file = files.open(path, Access::Change).map_err(failed)?;
         let from = from.unwrap_or_default();
-        let scan = scan(&file, from, u64::MAX)?;
+        let scan = scan(&file, from, records)?;
+        approve(&scan)?;
         let mut length = file.length().map_err(failed)?;
-        if scan.torn.is_some() {
+        if scan.torn.is_some() || scan.end.records == records {
             length = scan.end.offset;
             files
                 .set_length(&file, length)
                 .map_err(|error| StoreError::io("cut", path, error))?;
         }
         if level == Durability::Full {
-            // What is acted on from here must not be lost, whoever wrote it.
+            // What is acted on from here must not be lost, whoever wrote it. Where a sync failed before, the system may
+            // take what it could not write for written: only what is written again is synced for certain.
+            if let Some((offset, bytes)) = scan.unsynced() {
+                files
+                    .write_at(&file, bytes, offset)
+                    .map_err(|error| StoreError::io("write", path, error))?;
+            }
             files
                 .sync_data(&file)
                 .map_err(|error| StoreError::io("sync", path, error))?;
@@ -216,10 +225,10 @@ impl Journal {
         }
     }
 
-    /// How many names the file still has; whoever takes a run over puts another in its place (rule D5).
-    pub(crate) fn links(&self) -> Result<u64, StoreError> {
-        let links = self.files.links(&self.file);
-        links.map_err(|error| StoreError::io("read", self.file.path(), error))
+    /// Returns an error if the file is not the one that was written to, or has another length: somebody else changed it.
+    pub(crate) fn check_unchanged(&self) -> Result<(), StoreError> {
+        let length = self.lock().length;
+        self.file.mark().check(self.file.path(), length)
     }
 
     /// Whether something was written that is not known to survive a loss of power, and should.

@@ -69,6 +69,17 @@ impl Scan {
         self.records.len()
     }
 
+    /// Returns the bytes at the end that were not known to survive a loss of power when the last line was written, that
+    /// line included, and their place in the file.
+    pub(super) fn unsynced(&self) -> Option<(u64, &[u8])> {
+        let record = self.records.last()?;
+        let line = record.start.checked_sub(AT_RECORD)?;
+        let unsynced = head(self.bytes.get(line..)?).ok()?.unsynced.unwrap_or(u64::MAX);
+        let start = line.saturating_sub(usize::try_from(unsynced).unwrap_or(usize::MAX));
+        let bytes = self.bytes.get(start..record.end + END.len())?;
+        Some((self.from.offset + start as u64, bytes))
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         let record = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         self.records.iter().map(record)

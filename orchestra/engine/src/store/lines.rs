@@ -3,21 +3,26 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::StoreError;
 use super::files::{Access, FileSystem, OpenFile};
 use super::journal::forget;
-use crate::event::RunEvent;
+use super::{StoreError, checkpoint_number};
+use crate::event::{EventKind, RunEvent};
 
 /// So many bytes of events are handed over even before somebody asks.
 const FULL: usize = 64 << 10;
-/// How much is read at first to find the last line.
+/// How much is read at least, from the end on, to find lines.
 const TAIL: u64 = 4 << 10;
+/// A longer line is none of an event.
+const LONGEST: u64 = 64 << 20;
+/// The events that name a record of the journal which was durable before them.
+const NAMES_A_RECORD: [&str; 2] = ["CheckpointSaved", "PipelineResumed"];
 /// The events behind which none follows.
 const ENDS: [&str; 3] = ["PipelineCompleted", "PipelineFailed", "PipelineCancelled"];
 /// The others that do not follow from what the journal holds.
-const UNCAUSED: [&str; 6] = [
+const UNCAUSED: [&str; 7] = [
     "PipelinePaused",
     "PipelineResumed",
+    "PipelineWarning",
     "StageLog",
     "SteeringRead",
     "StageWarning",
@@ -37,6 +42,11 @@ struct Inner {
     waiting: Vec<u8>,
     /// After a failure nothing more is written: a file with a gap would lie.
     broken: bool,
+    /// Nothing is written yet: what an earlier process lost is told anew, and counts only with a record by which the
+    /// next process knows that it was.
+    held: bool,
+    /// Whether events wait that nobody causes again, though they are counted.
+    uncaused: bool,
 }
 
 /// What an event file held when it was opened.
@@ -72,7 +82,8 @@ impl EventFile {
         };
         let failed = |error| StoreError::io("read", path, error);
         let length = file.length().map_err(failed)?;
-        let (last, end) = last_event(&file, length).map_err(failed)?;
+        let sound = without_holes(&file, length).map_err(failed)?;
+        let (last, end) = last_event(&file, sound).map_err(failed)?;
         if end < length {
             files
                 .set_length(&file, end)
@@ -84,7 +95,9 @@ impl EventFile {
             ended: ENDS.contains(&&*last.event),
             torn,
         };
-        Ok((EventFile::new(files, file, end), found))
+        let events = EventFile::new(files, file, end);
+        events.lock().held = true;
+        Ok((events, found))
     }
 
     fn new(files: Arc<dyn FileSystem>, file: OpenFile, length: u64) -> EventFile {
@@ -92,6 +105,8 @@ impl EventFile {
             length,
             waiting: Vec::new(),
             broken: false,
+            held: false,
+            uncaused: false,
         });
         EventFile { files, file, inner }
     }
@@ -112,7 +127,24 @@ impl EventFile {
             });
         }
         inner.waiting.push(b'\n');
+        let repeat = matches!(event.kind, EventKind::StageStarted { repeat: true, .. });
+        inner.uncaused |= !is_caused(event.kind.name(), repeat);
         match inner.waiting.len() >= FULL {
+            true => self.hand_over(&mut inner),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets what is told anew be written.
+    pub(super) fn release(&self) {
+        self.lock().held = false;
+    }
+
+    /// Hands over what waits if a part of it would be lost for good with this process: a record counts the events before it,
+    /// and those that are told anew must come to the same number.
+    pub(super) fn flush_uncaused(&self) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        match inner.uncaused {
             true => self.hand_over(&mut inner),
             false => Ok(()),
         }
@@ -124,8 +156,13 @@ impl EventFile {
     }
 
     fn hand_over(&self, inner: &mut Inner) -> Result<(), StoreError> {
-        if inner.waiting.is_empty() || inner.broken {
+        if inner.waiting.is_empty() || inner.broken || inner.held {
             return Ok(());
+        }
+        let unchanged = self.file.mark().check(self.file.path(), inner.length);
+        if unchanged.is_err() {
+            inner.broken = true;
+            return unchanged;
         }
         if let Err(error) = self.files.write_at(&self.file, &inner.waiting, inner.length) {
             inner.broken = true;
@@ -134,6 +171,7 @@ impl EventFile {
             return Err(StoreError::io("write", self.file.path(), error));
         }
         inner.length += inner.waiting.len() as u64;
+        inner.uncaused = false;
         forget(&mut inner.waiting);
         Ok(())
     }
@@ -142,20 +180,16 @@ impl EventFile {
     pub(super) fn caused_behind(&self, seq: u64) -> Result<u64, StoreError> {
         let failed = |error| StoreError::io("read", self.file.path(), error);
         let length = self.lock().length;
-        let mut tail = TAIL;
-        loop {
-            let start = length.saturating_sub(tail);
-            let bytes = self.file.read_from(start, length - start).map_err(failed)?;
-            // The first line may be the rest of one.
-            let lines = bytes.split(|byte| *byte == b'\n').skip(usize::from(start > 0));
-            let events = lines.filter_map(|line| serde_json::from_slice::<Told>(line).ok());
-            let mut events = events.peekable();
-            if start == 0 || events.peek().is_some_and(|first| first.seq <= seq + 1) {
-                let caused = events.filter(|event| event.seq > seq && event.is_caused());
-                return Ok(caused.count() as u64);
+        let mut lines = LinesFromEnd::new(&self.file, length);
+        let mut caused = 0;
+        while let Some((line, _)) = lines.next().map_err(failed)? {
+            match serde_json::from_slice::<Told>(line) {
+                Ok(event) if event.seq <= seq => break,
+                Ok(event) => caused += u64::from(event.is_caused()),
+                Err(_) => {}
             }
-            tail = tail.saturating_mul(8);
         }
+        Ok(caused)
     }
 
     /// Hands over what waits, and waits for the disk.
@@ -175,37 +209,150 @@ struct Told {
     event: String,
     #[serde(default)]
     repeat: bool,
+    #[serde(default)]
+    run: Option<String>,
+    #[serde(default)]
+    checkpoint: Option<String>,
 }
 
 impl Told {
     fn is_caused(&self) -> bool {
-        !(self.repeat || ENDS.contains(&&*self.event) || UNCAUSED.contains(&&*self.event))
+        is_caused(&self.event, self.repeat)
     }
+}
+
+/// Returns whether an event follows from what the journal holds: whoever reads the journal causes it again.
+fn is_caused(event: &str, repeat: bool) -> bool {
+    !(repeat || ENDS.contains(&event) || UNCAUSED.contains(&event))
+}
+
+/// What a file of events says of the run, and of its journal.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Proof {
+    /// The run that the last event is of.
+    pub(super) run: Option<String>,
+    /// The number of the last record that an event stands behind: records up to it were durable when it was written.
+    pub(super) record: Option<u64>,
+}
+
+/// Reads what the events say of the journal. A file that is missing says nothing.
+pub(super) fn proof(files: &dyn FileSystem, path: &Path) -> Result<Proof, StoreError> {
+    let file = match files.open(path, Access::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Proof::default()),
+        opened => opened.map_err(|error| StoreError::io("open", path, error))?,
+    };
+    let failed = |error| StoreError::io("read", path, error);
+    let mut lines = LinesFromEnd::new(&file, file.length().map_err(failed)?);
+    let mut proof = Proof::default();
+    while let Some((line, _)) = lines.next().map_err(failed)? {
+        let Ok(event) = serde_json::from_slice::<Told>(line) else {
+            continue;
+        };
+        if proof.run.is_none() {
+            proof.run = event.run;
+        }
+        if NAMES_A_RECORD.contains(&&*event.event)
+            && let Some(record) = event.checkpoint.as_deref().and_then(checkpoint_number)
+        {
+            proof.record = Some(record);
+            break;
+        }
+    }
+    Ok(proof)
+}
+
+/// Returns how much of a file comes before its first line with a zero. No event has one: nobody waits for the disk after
+/// each event, so a loss of power may leave a hole with later events behind it, and all of them are told again.
+fn without_holes(file: &OpenFile, length: u64) -> std::io::Result<u64> {
+    let (mut at, mut line) = (0, 0);
+    while at < length {
+        let bytes = file.read_from(at, (length - at).min(FULL as u64))?;
+        let hole = bytes.iter().position(|byte| *byte == 0);
+        let sound = bytes.get(..hole.unwrap_or(bytes.len())).unwrap_or_default();
+        if let Some(newline) = last_newline(sound) {
+            line = at + newline as u64 + 1;
+        }
+        if hole.is_some() || bytes.is_empty() {
+            return Ok(line);
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(length)
 }
 
 /// The last event whose line is complete, and where that line ends.
 fn last_event(file: &OpenFile, length: u64) -> std::io::Result<(Told, u64)> {
-    let mut tail = TAIL;
-    loop {
-        let start = length.saturating_sub(tail);
-        let bytes = file.read_from(start, length - start)?;
-        let mut end = bytes.len();
-        // Lines that are none, such as of zeros, are no events either.
-        while let Some(line_end) = bytes.get(..end).and_then(last_newline) {
-            let line_start = bytes.get(..line_end).and_then(last_newline);
-            let Some(line_start) = line_start.map_or((start == 0).then_some(0), |at| Some(at + 1)) else {
-                break;
-            };
-            let line = bytes.get(line_start..line_end).unwrap_or_default();
-            if let Ok(last) = serde_json::from_slice(line) {
-                return Ok((last, start + line_end as u64 + 1));
+    let mut lines = LinesFromEnd::new(file, length);
+    // Lines that are none, such as of zeros, are no events either.
+    while let Some((line, end)) = lines.next()? {
+        if let Ok(last) = serde_json::from_slice(line) {
+            return Ok((last, end));
+        }
+    }
+    Ok((Told::default(), 0))
+}
+
+/// The complete lines of a file, from the last to the first; what is behind the last line feed is none. It holds no more
+/// of the file than a line and a chunk.
+struct LinesFromEnd<'f> {
+    file: &'f OpenFile,
+    /// Where in the file the bytes begin.
+    start: u64,
+    bytes: Vec<u8>,
+    /// How many bytes of the file are before those that are known to be of no line, or of one that was given.
+    end: u64,
+}
+
+impl<'f> LinesFromEnd<'f> {
+    fn new(file: &'f OpenFile, length: u64) -> LinesFromEnd<'f> {
+        LinesFromEnd {
+            file,
+            start: length,
+            bytes: Vec::new(),
+            end: length,
+        }
+    }
+
+    /// Returns the line before, without its line feed, and where the next one begins.
+    fn next(&mut self) -> std::io::Result<Option<(&[u8], u64)>> {
+        let Some(feed) = self.feed_before(self.end)? else {
+            return Ok(None);
+        };
+        let line = self.feed_before(feed)?.map_or(0, |before| before + 1);
+        self.end = line;
+        let at = |offset: u64| offset.saturating_sub(self.start) as usize;
+        let text = self.bytes.get(at(line)..at(feed)).unwrap_or_default();
+        Ok(Some((text, feed + 1)))
+    }
+
+    /// Returns where the last line feed before an offset is; reads what is missing.
+    fn feed_before(&mut self, end: u64) -> std::io::Result<Option<u64>> {
+        let mut searched = end;
+        loop {
+            let (from, to) = (0, searched.saturating_sub(self.start) as usize);
+            let found = self.bytes.get(from..to).and_then(last_newline);
+            if let Some(at) = found {
+                return Ok(Some(self.start + at as u64));
             }
-            end = line_start;
+            if self.start == 0 {
+                return Ok(None);
+            }
+            searched = self.start;
+            // What lies behind was given already.
+            let kept = self.end.saturating_sub(self.start) as usize;
+            self.bytes.truncate(kept);
+            if self.bytes.len() as u64 > LONGEST {
+                return Err(std::io::ErrorKind::FileTooLarge.into());
+            }
+            let more = self.start.min(TAIL.max(self.bytes.len() as u64));
+            let mut bytes = self.file.read_from(self.start - more, more)?;
+            if bytes.len() as u64 != more {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            bytes.append(&mut self.bytes);
+            self.bytes = bytes;
+            self.start -= more;
         }
-        if start == 0 {
-            return Ok((Told::default(), 0));
-        }
-        tail = tail.saturating_mul(8);
     }
 }
 

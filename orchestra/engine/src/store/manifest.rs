@@ -165,6 +165,15 @@ fn hash_of(text: &str) -> String {
 }
 
 impl Manifest {
+    /// What the other files of the run name it by.
+    pub(crate) fn belonging(&self) -> RunIdentity {
+        RunIdentity {
+            run: self.run.clone(),
+            number: format!("{:016x}", self.identity()),
+            pipeline: self.pipeline.hash.clone(),
+        }
+    }
+
     /// A number that tells the run from others, even of its name; it stays when the pipeline changes.
     pub(super) fn identity(&self) -> u64 {
         let numbers = [self.started.as_millis().to_le_bytes(), self.seed.to_le_bytes()];
@@ -175,7 +184,7 @@ impl Manifest {
     ///
     /// # Errors
     /// It is damaged, or of a form or protocol that this version does not know.
-    pub(super) fn read(path: &Path, text: &[u8]) -> Result<Manifest, StoreError> {
+    pub(crate) fn read(path: &Path, text: &[u8]) -> Result<Manifest, StoreError> {
         let manifest: Manifest = sealed::unseal(path, text, SCHEMA, false)?;
         match manifest.protocol {
             PROTOCOL => Ok(manifest),
@@ -185,6 +194,24 @@ impl Manifest {
                 supported: "protocol 1",
             }),
         }
+    }
+}
+
+/// Which run a journal or a checkpoint belongs to, and the pipeline that it was written with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunIdentity {
+    /// The name of the run.
+    pub(crate) run: String,
+    /// A number that tells it from other runs of that name.
+    pub(crate) number: String,
+    /// The hash of the pipeline.
+    pub(crate) pipeline: String,
+}
+
+impl RunIdentity {
+    /// Returns whether both name the same run, whatever its pipeline was at the time.
+    pub(crate) fn is_of(&self, other: &RunIdentity) -> bool {
+        (&self.run, &self.number) == (&other.run, &other.number)
     }
 }
 

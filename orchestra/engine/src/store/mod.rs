@@ -10,8 +10,9 @@ mod journal;
 mod line;
 mod lines;
 mod manifest;
+mod obstacle;
+mod opening;
 mod owner;
-mod plain;
 mod sealed;
 mod stages;
 mod temporary;
@@ -34,11 +35,14 @@ pub(crate) use folder::{FolderStore, Opened, StoreOptions};
 pub(crate) use journal::Journal;
 pub(crate) use line::{AROUND, Position, scan};
 pub use manifest::{Manifest, PinnedPipeline, ReplayedFrom};
-pub(crate) use manifest::{PROTOCOL, SCHEMA};
+pub(crate) use manifest::{PROTOCOL, RunIdentity, SCHEMA};
+pub(crate) use opening::OpenOptions;
 pub use owner::Owner;
-pub(crate) use plain::{make_folder, open_plain, replace};
+#[cfg(unix)]
+pub(crate) use owner::{host, present as present_owner};
+pub use stages::stage_folder_name;
 pub(crate) use temporary::TemporaryFolder;
-pub use view::RunFolder;
+pub use view::{EventLine, RunFolder};
 
 use crate::event::RunEvent;
 
@@ -83,6 +87,11 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Keeps what the run is: from here on it is one.
     fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError>;
 
+    /// Returns what the files of the run name it by; `None` where nothing says which run they are of.
+    fn identity(&self) -> Option<RunIdentity> {
+        None
+    }
+
     /// Whether there is a journal; where not, records go nowhere.
     fn keeps_journal(&self) -> bool;
 
@@ -96,6 +105,12 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Whether nobody has taken the run over (rule D5).
     fn still_mine(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Writes the record of a state that the journal had lost, makes it durable, and removes the checkpoint that knew it,
+    /// whose place is not in the journal.
+    fn restored(&self, record: &[u8]) -> Result<Position, StoreError> {
+        self.append(record)
     }
 
     /// Where the next record will be.
@@ -147,6 +162,11 @@ pub(crate) trait RunStore: Send + Sync + 'static {
 
     /// Reads the two ends of a file that a visit left, `most` bytes in all; `None` where there is none.
     fn recall(&self, place: StagePlace<'_>, visit: u32, file: StageFile, most: usize) -> Option<FileEnds>;
+
+    /// Takes the paths of what stood in the way of files and folders of stages, and was moved aside since the last call.
+    fn take_moved(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Removes a file of a stage, if it is there.
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError>;

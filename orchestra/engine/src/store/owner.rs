@@ -9,17 +9,26 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{Access, FileSystem, OpenFile, write_new};
-use super::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, StoreError};
+use super::files::{Access, FileSystem, OpenFile};
+use super::obstacle;
+use super::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, MANIFEST, StoreError};
 use crate::clock::{Clock, SystemClock, Timestamp};
+#[cfg(unix)]
+use crate::process::{RunMark, end_tools};
 
 /// The file that is locked, and says by whom.
 const LOCK: &str = "owner.lock";
 /// How often, and with which pauses, somebody else's short business is waited for.
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often the lock of an owner is tried that is gone.
-const GHOST_TRIES: u32 = 250;
+/// How often the lock of an owner is tried that is gone. What it was about to start lets go of the lock within
+/// milliseconds, on a machine without free processors within seconds.
+const GHOST_TRIES: u32 = 2_500;
+/// How much of a file is copied at once.
+const COPIED: u64 = 4 << 20;
+/// How long the tools of an earlier owner may take to die.
+#[cfg(unix)]
+const TOOLS_END: Duration = Duration::from_secs(10);
 /// The largest lock file that is read.
 const MOST: u64 = 64 << 10;
 
@@ -70,6 +79,10 @@ struct Content {
     /// Whether files that an earlier owner may still write to have yet to be replaced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     replacing: bool,
+    /// The mark of the commands that the owner runs.
+    #[cfg(unix)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tools: Option<RunMark>,
 }
 
 /// The ownership of a run; it ends with this value, or with the process.
@@ -87,7 +100,7 @@ impl Ownership {
     /// Becomes the first owner of a new run, which nobody else can open yet.
     pub(crate) fn create(files: Arc<dyn FileSystem>, folder: &Path) -> Result<Ownership, StoreError> {
         let path = folder.join(LOCK);
-        let content = Content::new(1);
+        let content = Content::new(1, folder);
         let lock = files
             .open(&path, Access::New)
             .map_err(|error| StoreError::io("make", &path, error))?;
@@ -123,7 +136,8 @@ impl Ownership {
         let path = folder.join(LOCK);
         let held = match files.open(&path, Access::Change) {
             Ok(held) => Some(held),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            // Nobody can have locked what is no file; it is moved aside when the new one is moved there.
+            Err(error) if error.kind() == ErrorKind::NotFound || obstacle::is_no_file(&path) => None,
             Err(error) => return Err(StoreError::io("open", &path, error)),
         };
         let free = match &held {
@@ -134,9 +148,20 @@ impl Ownership {
         if held.is_some() && !free && !(take_over && cfg!(unix)) {
             return Err(owned(folder, previous.map(|content| content.owner)));
         }
-        let mut content = Content::new(previous.as_ref().map_or(0, |content| content.owner.epoch) + 1);
+        if let Some(owner) = previous.as_ref().map(|content| &content.owner)
+            && !free
+            && owner.host == host()
+            && crate::process::descends_from(owner.pid)
+        {
+            return Err(StoreError::OwnProcess {
+                path: folder.to_owned(),
+                by: Box::new(owner.clone()),
+            });
+        }
+        let epoch = previous.as_ref().map_or(0, |content| content.owner.epoch) + 1;
+        let mut content = Content::new(epoch, folder);
         // Also where the lock file was removed: its owner may be alive.
-        content.replacing = !free || previous.is_some_and(|content| content.replacing);
+        content.replacing = !free || previous.as_ref().is_some_and(|content| content.replacing);
         let lock = publish(&*files, &path, held, &content)?;
         let ownership = Ownership {
             files,
@@ -146,6 +171,9 @@ impl Ownership {
         };
         // From here on an earlier owner finds out before it moves anything into place; what it had found out too late
         // to stop is not there any more.
+        if let Some(previous) = &previous {
+            end_tools_of(previous, folder, !free)?;
+        }
         remove_drafts(&*ownership.files, folder)?;
         ownership.replace_files()?;
         Ok(ownership)
@@ -221,19 +249,39 @@ impl Ownership {
     /// Somebody has; nothing more may be written.
     pub(crate) fn still_mine(&self) -> Result<(), StoreError> {
         match self.files.links(&self.lock) {
-            Ok(0) => {
-                let path = self.folder.join(LOCK);
-                let present = self.files.open(&path, Access::Read).ok();
-                Err(StoreError::OwnershipLost {
-                    path: self.folder.clone(),
-                    by: present
-                        .as_ref()
-                        .and_then(read)
-                        .map(|content| Box::new(content.owner)),
-                })
-            }
+            Ok(0) => Err(self.reason_of_loss()),
             Ok(_) => Ok(()),
             Err(error) => Err(StoreError::io("read", self.lock.path(), error)),
+        }
+    }
+
+    /// Says why the lock file has no name any more: whoever takes a run over puts another in its place.
+    fn reason_of_loss(&self) -> StoreError {
+        let path = self.folder.join(LOCK);
+        let present = self.files.open(&path, Access::Read);
+        let is_missing = |path: &Path| {
+            let found = std::fs::symlink_metadata(path);
+            found.is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+        };
+        if is_missing(&self.folder) || is_missing(&path) && is_missing(&self.folder.join(MANIFEST)) {
+            return StoreError::FolderGone {
+                path: self.folder.clone(),
+            };
+        }
+        let by = present.as_ref().ok().and_then(read).map(|content| content.owner);
+        match by.filter(|by| *by != self.content().owner) {
+            Some(by) => StoreError::OwnershipLost {
+                path: self.folder.clone(),
+                by: Some(Box::new(by)),
+            },
+            None => StoreError::Tampered {
+                path,
+                expected: "the lock that this process wrote".to_owned(),
+                found: match present {
+                    Err(error) if error.kind() == ErrorKind::NotFound => "no file".to_owned(),
+                    _ => "another in its place".to_owned(),
+                },
+            },
         }
     }
 
@@ -252,7 +300,8 @@ impl Drop for Ownership {
 }
 
 impl Content {
-    fn new(epoch: u64) -> Content {
+    #[cfg_attr(not(unix), allow(unused_variables))]
+    fn new(epoch: u64, folder: &Path) -> Content {
         Content {
             owner: Owner {
                 pid: std::process::id(),
@@ -262,6 +311,8 @@ impl Content {
                 since: SystemClock::new().now(),
             },
             replacing: false,
+            #[cfg(unix)]
+            tools: Some(RunMark::of(folder)),
         }
     }
 
@@ -275,6 +326,43 @@ impl Content {
     }
 }
 
+/// Ends what an earlier owner has left running, before the new one runs anything. An owner that ended in order, or whose
+/// watcher ended its tools, has left nothing.
+#[cfg(unix)]
+fn end_tools_of(previous: &Content, folder: &Path, taken_over: bool) -> Result<(), StoreError> {
+    let Some(mark) = previous
+        .tools
+        .as_ref()
+        .filter(|mark| taken_over || !mark.is_own())
+    else {
+        return Ok(());
+    };
+    if previous.owner.host != host() {
+        if taken_over {
+            tracing::warn!(
+                owner = %previous.owner,
+                "tools of the earlier owner cannot be ended from this host; end them there"
+            );
+        }
+        return Ok(());
+    }
+    if end_tools(mark, TOOLS_END) || cfg!(not(target_os = "linux")) {
+        return Ok(());
+    }
+    let reason = "tools of the earlier owner of the run cannot be ended";
+    // A look at a process takes a few files; where these cannot be had, that is why.
+    let looks: io::Result<Vec<_>> = (0..4).map(|_| std::fs::File::open("/proc/self/stat")).collect();
+    let error = looks
+        .err()
+        .unwrap_or_else(|| io::Error::new(ErrorKind::TimedOut, reason));
+    Err(StoreError::io("take over", folder, error))
+}
+
+#[cfg(not(unix))]
+fn end_tools_of(_: &Content, _: &Path, _: bool) -> Result<(), StoreError> {
+    Ok(())
+}
+
 /// Who owns a run now; `None` if nobody does.
 pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Owner>, StoreError> {
     let path = folder.join(LOCK);
@@ -282,7 +370,7 @@ pub(crate) fn present(files: &dyn FileSystem, folder: &Path) -> Result<Option<Ow
     let guard = guard(files, folder)?;
     let held = match files.open(&path, Access::Read) {
         Ok(held) => held,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound || obstacle::is_no_file(&path) => return Ok(None),
         Err(error) => return Err(StoreError::io("open", &path, error)),
     };
     let free = match &guard {
@@ -397,13 +485,14 @@ fn publish(
         if !files.try_lock(&made)? {
             return Err(io::Error::from(ErrorKind::WouldBlock));
         }
-        files.rename(&draft, path)
+        Ok(())
     });
-    match done {
+    let done = done.map_err(failed);
+    match done.and_then(|()| obstacle::replace(files, &draft, path)) {
         Ok(()) => Ok(made),
         Err(error) => {
             let _ = files.remove(&draft);
-            Err(failed(error))
+            Err(error)
         }
     }
 }
@@ -416,10 +505,7 @@ pub(super) fn draft(path: &Path, epoch: u64) -> PathBuf {
 
 /// Removes a file, if it is there.
 pub(super) fn remove_if_there(files: &dyn FileSystem, path: &Path) -> Result<(), StoreError> {
-    match files.remove(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", path, error)),
-        _ => Ok(()),
-    }
+    obstacle::remove_file(files, path)
 }
 
 /// Removes what earlier owners have not moved to its place, so that they never will.
@@ -430,9 +516,7 @@ fn remove_drafts(files: &dyn FileSystem, folder: &Path) -> Result<(), StoreError
         let text = name.to_string_lossy();
         if text.starts_with('.') && text.ends_with(".tmp") {
             let path = folder.join(&name);
-            files
-                .remove(&path)
-                .map_err(|error| StoreError::io("remove", &path, error))?;
+            remove_if_there(files, &path)?;
         }
     }
     Ok(())
@@ -446,16 +530,26 @@ fn copy(files: &dyn FileSystem, folder: &Path, name: &str) -> Result<(), StoreEr
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(StoreError::io("open", &path, error)),
     };
-    let mut bytes = old
-        .read_from(0, u64::MAX)
-        .map_err(|error| StoreError::io("read", &path, error))?;
-    let end = bytes
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |last| last + 1);
-    bytes.truncate(end);
     let draft = folder.join(format!(".{name}.tmp"));
-    write_new(files, &draft, &bytes, true)?;
+    let failed = |error| StoreError::io("write", &draft, error);
+    let new = files.open(&draft, Access::New).map_err(failed)?;
+    let mut offset = 0;
+    loop {
+        let mut bytes = old
+            .read_from(offset, COPIED)
+            .map_err(|error| StoreError::io("read", &path, error))?;
+        let read = bytes.len() as u64;
+        let end = bytes.iter().rposition(|byte| *byte != 0);
+        bytes.truncate(end.map_or(0, |last| last + 1));
+        if !bytes.is_empty() {
+            files.write_at(&new, &bytes, offset).map_err(failed)?;
+        }
+        offset += read;
+        if read < COPIED {
+            break;
+        }
+    }
+    files.sync_all(&new).map_err(failed)?;
     files
         .rename(&draft, &path)
         .map_err(|error| StoreError::io("replace", &path, error))
@@ -468,7 +562,7 @@ pub(super) fn sync_folder(files: &dyn FileSystem, folder: &Path) -> Result<(), S
 }
 
 /// The name of this machine.
-fn host() -> String {
+pub(crate) fn host() -> String {
     static HOST: LazyLock<String> = LazyLock::new(|| {
         #[cfg(unix)]
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -1,19 +1,24 @@
 //! The folders of stages below one root. No name leads out of the root, and no link inside it is followed.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orchestra_graph::is_identifier;
+use sha2::{Digest as _, Sha256};
 
 use super::files::{Access, FileSystem, write_new};
 use super::owner::{Ownership, remove_if_there};
-use super::{FileEnds, StageFile, StagePlace, StoreError};
+use super::{FileEnds, StageFile, StagePlace, StoreError, obstacle};
 
-/// The longest node id that can be a folder on every file system, with room for what is put behind it.
+/// The longest name of a folder on every file system, with room for what is put behind it.
 const MAX_NAME: usize = 200;
+/// How much of a longer name stands before its digest.
+const SHOWN_NAME: usize = 150;
 /// The largest stage file that is read: a status, not a data set.
 const MAX_READ: u64 = 1 << 20;
 /// The folder of earlier visits; no stage file has this name.
@@ -33,6 +38,8 @@ struct Inner {
     /// Where stages are now: the root, or the folder of the latest restart.
     base: PathBuf,
     opened: HashMap<PathBuf, Opened>,
+    /// What stood in the way and was moved aside, by its old path.
+    moved: Vec<PathBuf>,
 }
 
 /// What is known of a stage's folder.
@@ -49,6 +56,7 @@ impl StageFolders {
         let inner = Inner {
             base: root.clone(),
             opened: HashMap::new(),
+            moved: Vec::new(),
         };
         StageFolders {
             files,
@@ -94,36 +102,41 @@ impl StageFolders {
     fn path(&self, place: StagePlace<'_>) -> Result<PathBuf, StoreError> {
         checked(place)?;
         let StagePlace { node, branch } = place;
-        let folder = self.lock().base.join(node);
+        let base = self.lock().base.clone();
+        if base != self.root {
+            self.require_folder(&base)?;
+        }
+        let folder = base.join(&*stage_folder_name(node));
         if branch.is_empty() {
             return Ok(folder);
         }
         self.make_folder(&folder)?;
         let branches = folder.join(BRANCHES);
         self.make_folder(&branches)?;
-        Ok(branches.join(branch))
+        Ok(branches.join(&*stage_folder_name(branch)))
     }
 
     pub(super) fn stage(&self, place: StagePlace<'_>, visit: u32) -> Result<PathBuf, StoreError> {
         let path = self.path(place)?;
         let made = self.make_folder(&path)?;
-        let mut inner = self.lock();
-        let fresh = match inner.opened.get(&path) {
+        let known = self.lock().opened.get(&path).copied();
+        let fresh = match known {
             Some(present) if present.visit == visit => return Ok(path),
+            Some(_) if made => true,
             Some(earlier) => self.set_aside(&path, earlier.visit).map(|()| true)?,
             None if made => true,
             // An earlier process left it.
             None => self.set_aside_left(&path, visit)?,
         };
-        inner.opened.insert(path.clone(), Opened { visit, fresh });
+        self.lock().opened.insert(path.clone(), Opened { visit, fresh });
         Ok(path)
     }
 
     /// Where the folder of a place is, if it is there.
     fn present(&self, place: StagePlace<'_>) -> PathBuf {
-        let mut path = self.lock().base.join(place.node);
+        let mut path = self.lock().base.join(&*stage_folder_name(place.node));
         if !place.branch.is_empty() {
-            path.extend([BRANCHES, place.branch]);
+            path.extend([BRANCHES, &*stage_folder_name(place.branch)]);
         }
         path
     }
@@ -138,7 +151,15 @@ impl StageFolders {
         if visit > 1 && !self.is_aside(place, visit - 1) {
             return false;
         }
-        let path = self.present(place).join(StageFile::Status.name());
+        let folder = self.present(place);
+        if !obstacle::is_folder(&folder) {
+            return false;
+        }
+        // Whoever began the next visit may have moved it already.
+        if obstacle::is_folder(&folder.join(VISITS).join(format!(".{visit}.tmp"))) {
+            return true;
+        }
+        let path = folder.join(StageFile::Status.name());
         let read = self.files.open(&path, Access::Read);
         let bytes = read.and_then(|file| file.read_from(0, MAX_READ));
         // One that was not written to its end is none.
@@ -186,8 +207,12 @@ impl StageFolders {
         remove_if_there(&*self.files, &draft)?;
         let replaced = write_new(&*self.files, &draft, bytes, false).and_then(|()| {
             self.still_mine()?;
-            let moved = self.files.rename(&draft, &path);
-            moved.map_err(|error| StoreError::io("replace", &path, error))
+            let stands = obstacle::is_folder(&path);
+            obstacle::replace(&*self.files, &draft, &path)?;
+            if stands {
+                self.lock().moved.push(path.clone());
+            }
+            Ok(())
         });
         if replaced.is_err() {
             let _ = self.files.remove(&draft);
@@ -289,36 +314,58 @@ impl StageFolders {
     }
 
     pub(super) fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
-        remove_if_there(&*self.files, &self.path(place)?.join(file.name()))
+        let folder = self.path(place)?;
+        match is_folder(&folder) {
+            Ok(true) => {}
+            // Nothing is removed through a link.
+            Ok(false) => return self.make_folder(&folder).map(drop),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(StoreError::io("read", &folder, error)),
+        }
+        let path = folder.join(file.name());
+        let stands = obstacle::is_folder(&path);
+        remove_if_there(&*self.files, &path)?;
+        if stands {
+            self.lock().moved.push(path);
+        }
+        Ok(())
     }
 
-    /// Makes a folder, unless it is there; a link to a folder is none. Gives whether it is new.
+    pub(super) fn take_moved(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.lock().moved)
+    }
+
+    /// Makes a folder, unless it is there; a link to a folder is none, and whatever is none is moved aside. Gives whether it
+    /// is new.
     fn make_folder(&self, path: &Path) -> Result<bool, StoreError> {
-        match self.files.make_folder(path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => match is_folder(path) {
-                Ok(true) => Ok(false),
-                Ok(false) => Err(not_plain(path, "folder")),
-                Err(error) => Err(StoreError::io("read", path, error)),
-            },
-            Err(error) => Err(StoreError::io("make", path, error)),
-            Ok(()) => Ok(true),
+        if obstacle::is_folder(path) {
+            return Ok(false);
         }
+        let stands = fs::symlink_metadata(path).is_ok();
+        let made = obstacle::make_folder(&*self.files, path)?;
+        if stands {
+            self.lock().moved.push(path.to_owned());
+        }
+        Ok(made)
     }
 
-    /// The same, where the folder most likely is there.
+    /// The same, where nobody wants to know whether it is new.
     fn require_folder(&self, path: &Path) -> Result<(), StoreError> {
-        match is_folder(path) {
-            Ok(true) => Ok(()),
-            _ => self.make_folder(path).map(drop),
-        }
+        self.make_folder(path).map(drop)
     }
 
     /// Moves what an earlier visit left in a stage's folder to `visits/N`. Only when all of it is there does it get that
-    /// name, so that what a process could not finish is gone on with by the next.
+    /// name, so that what a process could not finish is gone on with by the next. After a loss of power the name may be
+    /// there without the files: then they are moved below it.
     fn set_aside(&self, folder: &Path, visit: u32) -> Result<(), StoreError> {
         let visits = folder.join(VISITS);
         self.make_folder(&visits)?;
-        let draft = visits.join(format!(".{visit}.tmp"));
+        let target = visits.join(visit.to_string());
+        let is_named = is_folder(&target).unwrap_or(false);
+        let draft = match is_named {
+            true => target.clone(),
+            false => visits.join(format!(".{visit}.tmp")),
+        };
         self.make_folder(&draft)?;
         let failed = |error| StoreError::io("read", folder, error);
         for entry in fs::read_dir(folder).map_err(failed)? {
@@ -327,7 +374,10 @@ impl StageFolders {
                 self.rename(&folder.join(&name), &draft.join(&name))?;
             }
         }
-        self.rename(&draft, &visits.join(visit.to_string()))
+        match is_named {
+            true => Ok(()),
+            false => self.rename(&draft, &target),
+        }
     }
 
     /// Sets aside what lies in a folder that this process has not opened yet, where it is an earlier visit's; gives
@@ -348,9 +398,57 @@ impl StageFolders {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.still_mine()?;
-        let moved = self.files.rename(from, to);
-        moved.map_err(|error| StoreError::io("move", from, error))
+        match obstacle::replace(&*self.files, from, to) {
+            Err(StoreError::Io { source, .. })
+                if source.kind() == ErrorKind::PermissionDenied && obstacle::is_folder(from) =>
+            {
+                // A folder that a tool made read-only can be moved to another one only by who may write to it.
+                let failed = |error| StoreError::io("move", from, error);
+                let permissions = fs::symlink_metadata(from).map_err(failed)?.permissions();
+                fs::set_permissions(from, writable(&permissions)).map_err(failed)?;
+                obstacle::replace(&*self.files, from, to)?;
+                fs::set_permissions(to, permissions).map_err(failed)
+            }
+            moved => moved,
+        }
     }
+}
+
+/// Returns the name of the folder in which a run keeps the files of a node: its id, or the beginning of a long id and a
+/// digest of it, which no other id has.
+///
+/// ```
+/// use orchestra_engine::stage_folder_name;
+/// assert_eq!(stage_folder_name("build"), "build");
+/// let long = stage_folder_name(&"build_".repeat(50)).into_owned();
+/// assert!(long.starts_with("build_build_") && long.len() < 200);
+/// assert_ne!(stage_folder_name(&"build_".repeat(51)), long);
+/// ```
+pub fn stage_folder_name(id: &str) -> Cow<'_, str> {
+    if id.len() <= MAX_NAME {
+        return Cow::Borrowed(id);
+    }
+    // No id holds a hyphen, so this is the name of no other one.
+    let mut name = id
+        .get(..id.floor_char_boundary(SHOWN_NAME))
+        .unwrap_or_default()
+        .to_owned();
+    name.push('-');
+    for byte in Sha256::digest(id.as_bytes()).iter().take(16) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    Cow::Owned(name)
+}
+
+#[cfg(unix)]
+fn writable(permissions: &fs::Permissions) -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    fs::Permissions::from_mode(permissions.mode() | 0o700)
+}
+
+#[cfg(not(unix))]
+fn writable(permissions: &fs::Permissions) -> fs::Permissions {
+    permissions.clone()
 }
 
 /// Refuses names that are none of a stage or a branch.
@@ -362,8 +460,8 @@ fn checked(place: StagePlace<'_>) -> Result<(), StoreError> {
             .into_iter()
             .all(|part| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_'))
     };
-    let bad = !is_identifier(node) || node.len() > MAX_NAME || node.eq_ignore_ascii_case("artifacts");
-    if bad || !(branch.is_empty() || is_branch(branch) && branch.len() <= MAX_NAME) {
+    let bad = !is_identifier(node) || node.eq_ignore_ascii_case("artifacts");
+    if bad || !(branch.is_empty() || is_branch(branch)) {
         let name = if bad { node } else { branch };
         return Err(StoreError::BadName {
             name: name.to_owned(),

@@ -111,6 +111,10 @@ impl RunStore for TemporaryFolder {
         self.stages.recall(place, visit, file, most)
     }
 
+    fn take_moved(&self) -> Vec<PathBuf> {
+        self.stages.take_moved()
+    }
+
     fn remove(&self, place: StagePlace<'_>, file: StageFile) -> Result<(), StoreError> {
         self.stages.remove(place, file)
     }

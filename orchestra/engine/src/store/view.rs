@@ -13,6 +13,7 @@ use super::line::Scan;
 use super::manifest::Manifest;
 use super::owner::{self, Owner};
 use super::{CHECKPOINT, Checkpoint, EVENTS, JOURNAL, MANIFEST, StoreError, journal};
+use crate::event::RunEvent;
 
 /// A run folder, to look at: it writes nothing, and the run's owner may be writing meanwhile (rule D2).
 ///
@@ -101,7 +102,7 @@ impl RunFolder {
     /// It cannot be read, or is damaged.
     pub fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         let found = read_checkpoint(&*self.files, &self.path.join(CHECKPOINT))?;
-        Ok(found.map(|(checkpoint, _)| checkpoint))
+        Ok(found.map(|found| found.checkpoint))
     }
 
     /// The process that owns the run now; `None` if none does.
@@ -163,7 +164,8 @@ impl RunFolder {
         };
         let (mut events, mut offset) = (Vec::new(), 0);
         for (line, text) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-            if !text.ends_with(b"\n") {
+            // Behind a hole that a loss of power left, nothing counts: it is told again when the run goes on.
+            if !text.ends_with(b"\n") || text.contains(&0) {
                 break;
             }
             if line >= from {
@@ -179,6 +181,90 @@ impl RunFolder {
             offset += text.len() as u64;
         }
         Ok(events)
+    }
+
+    /// Reads the events one after the other, in constant memory; each is parsed only where it is asked for. A last one that
+    /// is only being written is left out.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn each_event(&self, mut visit: impl FnMut(EventLine<'_>)) -> Result<(), StoreError> {
+        let path = self.path.join(EVENTS);
+        let file = match self.files.open(&path, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(StoreError::io("open", &path, error)),
+        };
+        let (mut offset, mut room) = (0, CHUNK);
+        loop {
+            let bytes = file
+                .read_from(offset, room)
+                .map_err(|error| StoreError::io("read", &path, error))?;
+            let whole = bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1);
+            let lines = bytes
+                .get(..whole)
+                .unwrap_or_default()
+                .split(|byte| *byte == b'\n');
+            lines
+                .filter(|line| !line.is_empty())
+                .for_each(|line| visit(EventLine { line }));
+            if (bytes.len() as u64) < room {
+                return Ok(());
+            }
+            offset += whole as u64;
+            // A line that does not fit is read with more room.
+            room = if whole == 0 { room.saturating_mul(2) } else { CHUNK };
+        }
+    }
+}
+
+/// How much of the events is read at once.
+const CHUNK: u64 = 256 << 10;
+
+/// An event as it stands in `events.jsonl`; see [`RunFolder::each_event`].
+///
+/// ```
+/// use orchestra_engine::{Engine, RunFolder};
+/// # use orchestra_graph::{Source, load};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let text = "digraph hello { start -> exit }";
+/// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+/// let folder = place.path().join("run");
+/// let engine = Engine::builder().build()?;
+/// engine.start_loaded(pipeline, ()).run_dir(&folder).await?.wait().await?;
+/// let mut completed = 0;
+/// RunFolder::open(&folder)?.each_event(|line| {
+///     if line.name() == Some("StageCompleted") {
+///         completed += usize::from(line.event().is_some());
+///     }
+/// })?;
+/// assert_eq!(completed, 2);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct EventLine<'l> {
+    line: &'l [u8],
+}
+
+impl EventLine<'_> {
+    /// Returns the name of the event, such as `StageStarted`.
+    pub fn name(&self) -> Option<&str> {
+        // It stands before all text of others, in which quotes are escaped.
+        const KEY: &[u8] = b"\"event\":\"";
+        let begin = self.line.windows(KEY.len()).position(|part| part == KEY)? + KEY.len();
+        let rest = self.line.get(begin..)?;
+        let end = rest.iter().position(|byte| *byte == b'"')?;
+        std::str::from_utf8(rest.get(..end)?).ok()
+    }
+
+    /// Parses the event; `None` where only a newer version knows it, or where it is none.
+    pub fn event(&self) -> Option<RunEvent> {
+        RunEvent::from_json(self.line).ok()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time after the grace period in which the last process must be gone.
-pub(crate) const GONE: Duration = Duration::from_secs(2);
+pub(crate) const GONE: Duration = Duration::from_secs(25);
 
 /// Digits that no other process on this machine has in its arguments.
 pub(crate) fn token() -> String {

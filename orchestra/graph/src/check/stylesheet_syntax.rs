@@ -6,6 +6,9 @@ use crate::check::input::{Input, meant};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::stylesheet::{Selector, parse_stylesheet};
 
+/// The most faults that are shown of one stylesheet.
+const MAX_FAULTS: usize = 50;
+
 pub(crate) static CHECK: Check = Check {
     code: "stylesheet_syntax",
     severity: Severity::Error,
@@ -20,13 +23,16 @@ fn run(input: &Input<'_>, faults: &mut Vec<Diagnostic>) {
         return;
     };
     let (rules, wrong) = parse_stylesheet(attribute.value.as_str().unwrap_or_default());
-    for fault in &wrong {
+    for (at, fault) in wrong.iter().take(MAX_FAULTS).enumerate() {
         let span = input.analysis.inside(attribute.value_span, fault.range.clone());
-        faults.push(
-            Diagnostic::error(CHECK.code, fault.message.clone(), span)
-                .label("here in the stylesheet")
-                .help(fault.help.clone()),
-        );
+        let mut shown = Diagnostic::error(CHECK.code, fault.message.clone(), span)
+            .label("here in the stylesheet")
+            .help(fault.help.clone());
+        if at + 1 == MAX_FAULTS && wrong.len() > MAX_FAULTS {
+            let rest = wrong.len() - MAX_FAULTS;
+            shown = shown.note(format!("{rest} more faults of the stylesheet are not shown"));
+        }
+        faults.push(shown);
     }
     if !wrong.is_empty() || !input.whole {
         return;

@@ -49,20 +49,34 @@ impl<'s> Places<'s> {
 /// Marks a stand-in in rendered text; it is not shown as itself, so no other text can hold it.
 const SLOT: char = '\u{e000}';
 
-/// What is shown for a character that would move, hide or reorder text; `None` where it is shown as it is.
-pub(crate) fn visible(character: char) -> Option<char> {
+/// Returns what is shown instead of a character that would move, hide or reorder text; `None` where it is shown as it is.
+///
+/// Control characters have a picture (`␛`); others, such as those of the C1 block, of bidirectional text and those without
+/// a width, are shown as U+FFFD. Each takes one column, so that what is aligned stays so.
+///
+/// ```
+/// use orchestra_graph::render::visible;
+/// assert_eq!(visible('\u{1b}'), Some('␛'));
+/// assert_eq!(visible('\u{202e}'), Some('\u{fffd}'));
+/// assert_eq!((visible('a'), visible('é'), visible('字')), (None, None, None));
+/// ```
+pub fn visible(character: char) -> Option<char> {
     match character {
         '\0'..='\u{1f}' => char::from_u32(0x2400 + character as u32),
         '\u{7f}' => Some('\u{2421}'),
         '\u{80}'..='\u{9f}'
         | '\u{ad}'
         | '\u{61c}'
+        | '\u{180e}'
         | '\u{200b}'
         | '\u{200e}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
         | SLOT
-        | '\u{feff}' => Some('\u{fffd}'),
+        | '\u{fdd0}'..='\u{fdef}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' => Some('\u{fffd}'),
         _ => None,
     }
 }

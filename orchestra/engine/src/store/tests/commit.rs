@@ -7,7 +7,9 @@ use std::sync::{Arc, mpsc};
 use super::{Chance, EIO, ENOSPC, Failing, commit, manifest, options, record, wait};
 use crate::store::commit_log::{Whose, write};
 use crate::store::files::FileSystem;
-use crate::store::{Commit, Durability, FolderStore, Manifest, Opened, RunStore, StoreOptions, Synced};
+use crate::store::{
+    Commit, Durability, FolderStore, Manifest, OpenOptions, Opened, RunStore, StoreOptions, Synced,
+};
 
 fn among() -> StoreOptions {
     StoreOptions {
@@ -44,7 +46,8 @@ fn later(store: &FolderStore) -> Commit {
 
 fn open(folder: &Path) -> Opened {
     let files = Arc::new(Failing::default());
-    FolderStore::open(files, folder, among(), false).unwrap_or_else(|error| panic!("{error}"))
+    FolderStore::open(files, folder, among(), OpenOptions::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn count(opened: &Opened) -> u64 {
@@ -410,7 +413,13 @@ fn a_store_that_is_dropped_keeps_what_it_committed() {
     wait(later(&store)).unwrap();
     drop(store);
     let system: Arc<dyn FileSystem> = files.clone();
-    let opened = FolderStore::open(system, &place.path().join("run-0"), among(), false).unwrap();
+    let opened = FolderStore::open(
+        system,
+        &place.path().join("run-0"),
+        among(),
+        OpenOptions::default(),
+    )
+    .unwrap();
     assert_eq!(count(&opened), 1);
     opened.store.append(&record(1)).unwrap();
     wait(later(&opened.store)).unwrap();

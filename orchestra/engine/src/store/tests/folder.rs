@@ -9,7 +9,8 @@ use super::{
     open, options, put, record,
 };
 use crate::store::{
-    Durability, FolderStore, Opened, Position, RunFolder, RunStore, StageFile, StoreError, system,
+    Durability, FolderStore, OpenOptions, Opened, Position, RunFolder, RunStore, StageFile, StoreError,
+    system,
 };
 
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -177,7 +178,12 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
         let mut changed = whole[at].clone();
         edit(&mut changed, &mut chance);
         put(&folder.join(files[at]), &changed);
-        match FolderStore::open(disk.clone(), &folder, options(Durability::Full), false) {
+        match FolderStore::open(
+            disk.clone(),
+            &folder,
+            options(Durability::Full),
+            OpenOptions::default(),
+        ) {
             Ok(opened) => {
                 let known = known(&opened);
                 assert_eq!(opened.manifest, manifest(Durability::Full), "seed {seed}");
@@ -193,7 +199,7 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
             Err(error) => {
                 let code = error.code();
                 assert!(
-                    ["store_damaged", "store_version"].contains(&code),
+                    ["store_damaged", "store_version", "journal_cut"].contains(&code),
                     "seed {seed}: {error}"
                 );
                 refused += 1;
@@ -204,21 +210,20 @@ fn no_random_edit_of_any_file_is_taken_for_the_truth() {
 }
 
 #[test]
-fn a_checkpoint_that_does_not_fit_the_journal_is_passed_over_only_if_the_journal_is_sound() {
+fn a_journal_that_lacks_what_the_checkpoint_stands_behind_is_refused() {
     let (_place, folder) = place_of(6);
     let path = folder.join("journal.jsonl");
     let whole = fs::read(&path).unwrap();
     let line = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     // Shorter than the checkpoint says.
     put(&path, &whole[..line]);
-    let opened = open(&folder).unwrap();
-    assert_eq!((known(&opened), opened.checkpoint.is_none()), (1, true));
-    let said = opened.repaired.concat();
+    let error = failed(open(&folder));
+    assert_eq!(error.code(), "journal_cut");
+    let said = error.to_string();
     assert!(
-        said.contains("behind 3 records") && said.contains("does not have"),
+        said.contains("ends behind record 1, but") && said.contains("was written behind record 3"),
         "{said}"
     );
-    drop(opened);
     // Of another run.
     let (_other, other) = place();
     let store = create(&other);
@@ -227,9 +232,7 @@ fn a_checkpoint_that_does_not_fit_the_journal_is_passed_over_only_if_the_journal
     }
     store.close().unwrap();
     fs::copy(other.join("journal.jsonl"), &path).unwrap();
-    let opened = open(&folder).unwrap();
-    assert_eq!((opened.checkpoint.is_none(), opened.repaired.len()), (true, 1));
-    drop(opened);
+    assert_eq!(failed(open(&folder)).code(), "store_foreign");
     // And damaged before the place where the checkpoint should be.
     let mut changed = whole.clone();
     changed[line * 2] ^= 1;
@@ -270,6 +273,17 @@ fn a_form_that_is_not_known_is_refused_by_its_name() {
 }
 
 #[test]
+fn a_manifest_with_anything_behind_its_checksum_is_damaged() {
+    let (_place, folder) = place_of(2);
+    let path = folder.join("manifest.json");
+    let whole = fs::read_to_string(&path).unwrap();
+    for behind in [" ", "\n", " \n", "\t\n\n"] {
+        fs::write(&path, whole.replace("\"seed\": ", "\"seed\": 1") + behind).unwrap();
+        assert_eq!(failed(open(&folder)).code(), "store_damaged", "{behind:?}");
+    }
+}
+
+#[test]
 fn the_last_line_of_a_checkpoint_is_the_checksum_of_all_before_it() {
     let (_place, folder) = place_of(2);
     let text = fs::read_to_string(folder.join("checkpoint.json")).unwrap();
@@ -307,7 +321,11 @@ fn an_event_that_was_not_written_to_its_end_is_cut_off() {
             (lines as u64, usize::from(torn > 0)),
             "{length}"
         );
+        // Without a record that says so nothing is told anew.
         opened.store.event(&event(lines as u64 + 1)).unwrap();
+        opened.store.flush().unwrap();
+        assert_eq!(RunFolder::open(&folder).unwrap().events(1).unwrap().len(), lines);
+        opened.store.append(&record(0)).unwrap();
         opened.store.close().unwrap();
         assert_eq!(
             RunFolder::open(&folder).unwrap().events(1).unwrap().len(),

@@ -31,7 +31,7 @@ fn read(files: &dyn FileSystem, path: &Path, from: Option<Position>) -> Result<S
 }
 
 fn open(path: &Path) -> Result<(Journal, Scan), StoreError> {
-    Journal::open(system(), path, Durability::Full, None)
+    Journal::open(system(), path, Durability::Full, None, u64::MAX, |_| Ok(()))
 }
 
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -83,7 +83,15 @@ fn a_journal_is_read_from_any_position_and_goes_on_behind_its_last_record() {
         let first = journal::read(&*system(), &path, None, at as u64).unwrap();
         assert_eq!((first.len(), first.end), (at, *from));
     }
-    let (journal, scan) = Journal::open(system(), &path, Durability::Full, Some(positions[7])).unwrap();
+    let (journal, scan) = Journal::open(
+        system(),
+        &path,
+        Durability::Full,
+        Some(positions[7]),
+        u64::MAX,
+        |_| Ok(()),
+    )
+    .unwrap();
     assert_eq!((scan.len(), scan.torn), (13, None));
     for number in 20..30 {
         journal.append(&record(number)).unwrap();

@@ -16,8 +16,8 @@ use orchestra_core::Context;
 
 use super::files::{Access, FileSystem, OpenFile, SystemFiles};
 use super::{
-    Checkpoint, Commit, Durability, FolderStore, Manifest, Opened, PROTOCOL, PinnedPipeline, Position,
-    RunStore, SCHEMA, StoreError, StoreOptions, Synced, system,
+    Checkpoint, Commit, Durability, FolderStore, Manifest, OpenOptions, Opened, PROTOCOL, PinnedPipeline,
+    Position, RunStore, SCHEMA, StoreError, StoreOptions, Synced, system,
 };
 use crate::clock::Timestamp;
 use crate::event::{EventKind, RunEvent};
@@ -75,6 +75,7 @@ pub(super) fn checkpoint(state: &str, journal: Position) -> Checkpoint {
         seed: 7,
         state: Some(serde_json::value::RawValue::from_string(state.to_owned()).unwrap()),
         journal,
+        identity: Some(manifest(Durability::Full).belonging()),
     }
 }
 
@@ -110,7 +111,12 @@ pub(super) fn create(folder: &Path) -> FolderStore {
 }
 
 pub(super) fn open(folder: &Path) -> Result<Opened, StoreError> {
-    FolderStore::open(system(), folder, options(Durability::Full), false)
+    FolderStore::open(
+        system(),
+        folder,
+        options(Durability::Full),
+        OpenOptions::default(),
+    )
 }
 
 /// A folder in memory where the system has one: none of these tests takes the power away, and all write much.

@@ -7,10 +7,19 @@ use std::sync::Arc;
 
 use super::{Failing, checkpoint, commit, contents, create, event, open, options, record};
 use crate::store::owner::present;
-use crate::store::{Durability, FolderStore, Opened, Position, RunStore, StageFile, StoreError, system};
+use crate::store::{
+    Durability, FolderStore, OpenOptions, Opened, Position, RunStore, StageFile, StoreError, system,
+};
 
 fn open_with(folder: &Path, take_over: bool) -> Result<Opened, StoreError> {
-    FolderStore::open(system(), folder, options(Durability::Full), take_over)
+    FolderStore::open(system(), folder, options(Durability::Full), opening(take_over))
+}
+
+fn opening(take_over: bool) -> OpenOptions {
+    OpenOptions {
+        take_over,
+        ..OpenOptions::default()
+    }
 }
 
 fn refusal(opened: Result<Opened, StoreError>) -> StoreError {
@@ -90,7 +99,7 @@ fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
     lost(old.checkpoint(&checkpoint("{}", Position::default())));
     // Events may still be on their way; they go nowhere.
     old.event(&event(4)).unwrap();
-    old.flush().unwrap();
+    lost(old.flush());
     lost(old.close());
     assert_eq!(contents(&folder), before);
     new.store.append(&record(3)).unwrap();
@@ -107,7 +116,13 @@ fn whatever_an_owner_was_doing_when_it_was_taken_over_the_new_one_has_all_that_c
         let folder = place.path().join("run");
         let failing = Arc::new(Failing::default());
         drop(create(&folder));
-        let old = FolderStore::open(failing.clone(), &folder, options(Durability::Full), false).unwrap();
+        let old = FolderStore::open(
+            failing.clone(),
+            &folder,
+            options(Durability::Full),
+            OpenOptions::default(),
+        )
+        .unwrap();
         let (path, new) = (folder.clone(), Arc::new(std::sync::Mutex::new(None)));
         let slot = new.clone();
         failing.before(call, move || {
@@ -155,7 +170,7 @@ fn a_take_over_that_failed_midway_is_finished_by_the_next_owner() {
         commit(&old).unwrap();
         let failing = Arc::new(Failing::default());
         failing.set(call, usize::MAX, super::EIO);
-        let taken = FolderStore::open(failing.clone(), &folder, options(Durability::Full), true);
+        let taken = FolderStore::open(failing.clone(), &folder, options(Durability::Full), opening(true));
         if taken.is_ok() {
             assert!(call > 10, "{call}");
             break;

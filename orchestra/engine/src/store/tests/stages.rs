@@ -115,20 +115,27 @@ fn a_run_that_was_restarted_goes_on_where_it_was() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_in_the_place_of_a_folder_is_refused_at_every_call() {
+fn a_link_in_the_place_of_a_folder_is_moved_aside_and_never_followed() {
     let place = super::tempdir();
     let (root, outside) = (place.path().join("run"), place.path().join("outside"));
     fs::create_dir(&root).unwrap();
     fs::create_dir(&outside).unwrap();
     let stages = stages(system(), &root);
     stages.stage("a".into(), 1).unwrap();
-    fs::remove_dir(root.join("a")).unwrap();
-    std::os::unix::fs::symlink(&outside, root.join("a")).unwrap();
-    let refused = |done: Result<(), StoreError>| {
-        assert!(matches!(done.unwrap_err(), StoreError::NotPlain { .. }));
+    let plant = || {
+        fs::remove_dir_all(root.join("a")).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("a")).unwrap();
     };
-    refused(stages.stage("a".into(), 1).map(drop));
-    refused(stages.write("a".into(), StageFile::Status, b"1"));
-    refused(stages.read("a".into(), StageFile::Status).map(drop));
+    plant();
+    let read = stages.read("a".into(), StageFile::Status);
+    assert!(matches!(read.unwrap_err(), StoreError::NotPlain { .. }));
+    stages.stage("a".into(), 1).unwrap();
+    assert_eq!(stages.take_moved(), [root.join("a")]);
+    plant();
+    stages.write("a".into(), StageFile::Status, b"1").unwrap();
+    assert_eq!(fs::read(root.join("a/status.json")).unwrap(), b"1");
+    plant();
+    stages.remove("a".into(), StageFile::Status).unwrap();
+    assert_eq!(stages.take_moved().len(), 2);
     assert_eq!(names(&outside), Vec::<String>::new());
 }

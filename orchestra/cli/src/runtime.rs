@@ -1,0 +1,27 @@
+//! The runtime of the program.
+
+use std::fs::File;
+use std::io;
+
+use orchestra_engine::SystemError;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{CliError, Exit};
+
+/// How many files the runtime and its signals take.
+const FILES: usize = 8;
+
+/// Starts a runtime.
+pub(crate) fn runtime() -> Result<Runtime, CliError> {
+    let failed = |error: io::Error| {
+        let message = format!("cannot start the runtime: {}", SystemError(&error));
+        CliError::usage("runtime", message).exit(Exit::RunFailed)
+    };
+    // Where these cannot be had, the runtime panics.
+    let room: Vec<File> = (0..FILES)
+        .map(|_| File::open(if cfg!(windows) { "NUL" } else { "/dev/null" }))
+        .collect::<io::Result<_>>()
+        .map_err(failed)?;
+    drop(room);
+    Builder::new_current_thread().enable_all().build().map_err(failed)
+}

@@ -1,0 +1,135 @@
+//! Files without an end, files that never begin, and files of 100 GiB in the place of those that the program reads: each is
+//! refused at once, with its name, and little memory.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use support::{Done, Place};
+
+/// The address space that the program may have, in KiB: more than it needs, and less than any of the files.
+const ROOM: &str = "4000000";
+/// What nothing here comes near, unless it waits or reads for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FLOW: &str = "digraph flow { start -> exit }";
+
+fn call(place: &Place, args: &[&str]) -> Done {
+    let script = format!("ulimit -v {ROOM}; exec timeout 120 \"$0\" \"$@\"");
+    let mut command = std::process::Command::new("sh");
+    let shell = command
+        .args(["-c", &script, env!("CARGO_BIN_EXE_orchestra")])
+        .args(args);
+    let begun = Instant::now();
+    let output = shell
+        .current_dir(place.path("."))
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(begun.elapsed() < PATIENCE, "{args:?} took {:?}", begun.elapsed());
+    Done {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn pipe(place: &Place, name: &str) {
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path(name))
+        .status()
+        .unwrap();
+    assert!(made.success());
+}
+
+fn huge(place: &Place, name: &str) {
+    let file = File::create(place.path(name)).unwrap();
+    file.set_len(100 << 30).unwrap();
+}
+
+#[test]
+fn what_the_program_is_given_is_read_up_to_its_limit() {
+    let place = Place::new();
+    place.write("flow.dot", FLOW);
+    std::fs::create_dir(place.path("folder")).unwrap();
+    pipe(&place, "pipe");
+    huge(&place, "huge");
+    for file in ["/dev/zero", "pipe", "huge", "folder"] {
+        let value = format!("key=@{file}");
+        for args in [
+            &["run", file][..],
+            &["check", file],
+            &["compile", file],
+            &["fmt", "--check", file],
+            &["graph", file],
+            &["run", "flow.dot", "--set", &value],
+            &["run", "flow.dot", "--simulate", file],
+            &["run", "flow.dot", "--config", file],
+        ] {
+            let done = call(&place, args);
+            assert!(
+                [2, 3].contains(&done.code),
+                "{args:?}: {} {}",
+                done.code,
+                done.stderr
+            );
+            let said = format!("{}{}", done.stdout, done.stderr);
+            assert!(said.contains(file), "{args:?}: {said}");
+        }
+    }
+    // What a shell pipes in is read.
+    let done = place
+        .call_with(
+            &["run", "flow.dot", "--set", "key=@/dev/stdin", "--json"],
+            "piped",
+        )
+        .exits(0);
+    assert!(done.stdout.contains("\"status\":\"success\""), "{}", done.stdout);
+}
+
+#[test]
+fn what_a_run_folder_holds_is_read_up_to_its_limit() {
+    let place = Place::new();
+    place.write("flow.dot", FLOW);
+    for name in [
+        "manifest.json",
+        "journal.jsonl",
+        "checkpoint.json",
+        "events.jsonl",
+        "owner.lock",
+    ] {
+        for plant in [pipe as fn(&Place, &str), huge] {
+            let _ = std::fs::remove_dir_all(place.path("runs"));
+            place
+                .call(&["run", "flow.dot", "--run-dir", "runs/flow"])
+                .exits(0);
+            let path = format!("runs/flow/{name}");
+            std::fs::remove_file(place.path(&path)).unwrap();
+            plant(&place, &path);
+            let done = call(&place, &["resume", "runs/flow"]);
+            // Without a checkpoint the journal leads to the end again; no signal and no panic ends the program.
+            assert!(
+                (0..=2).contains(&done.code),
+                "{name}: {} {}",
+                done.code,
+                done.stderr
+            );
+            assert!(!done.stderr.contains("panicked"), "{name}: {}", done.stderr);
+            // Events are read by lines of a bounded length, but to the end of their file.
+            if name == "events.jsonl" {
+                continue;
+            }
+            let done = call(&place, &["status", "runs/flow"]);
+            assert!(
+                (0..=2).contains(&done.code),
+                "{name}: {} {}",
+                done.code,
+                done.stderr
+            );
+        }
+    }
+}

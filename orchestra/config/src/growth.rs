@@ -1,0 +1,357 @@
+//! Bounds how long the texts within a template may grow. The template engine counts steps, and one step may double a text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minijinja::value::{Kwargs, StringInput, Value};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter, filters};
+
+use crate::scan::{Tag, Use};
+use crate::template::MAX_RENDERED;
+
+/// Of how many values of the run one value of a template may be put together.
+const MAX_COPIES: u64 = 128;
+/// How often a value may be counted that is multiplied by another one.
+const UNKNOWN_FACTOR: u64 = 32;
+/// The largest number that a tag may hold which could repeat a text so often.
+const MAX_NUMBER: u64 = 1_000_000;
+/// How many bytes a template may write in all, also into variables.
+const MAX_WRITTEN: usize = 4 * MAX_RENDERED;
+/// How many blanks `indent` puts before a line.
+const MAX_INDENT: usize = 1000;
+
+/// The tag by which a text may grow beyond all bounds, and why.
+pub(crate) fn endless(tags: &[Tag]) -> Option<(Range<usize>, String)> {
+    let mut copies: BTreeMap<String, u64> = BTreeMap::new();
+    let mut loops = 0usize;
+    // What the loop around sets, from which tag on.
+    let mut carried: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, tag) in tags.iter().enumerate() {
+        let fault = |message: String| Some((tag.start..tag.start + 2, message));
+        if tag.is("for") {
+            if loops == 0 {
+                carried = set_in_loop(tags.get(at..).unwrap_or_default(), at);
+            }
+            loops += 1;
+        } else if tag.is("endfor") {
+            loops = loops.saturating_sub(1);
+        }
+        if let Some(number) = tag.largest_number().filter(|number| *number > MAX_NUMBER)
+            && tag.may_repeat()
+        {
+            return fault(format!("the number {number} is larger than {MAX_NUMBER}"));
+        }
+        let used = tag.values();
+        let known = |name: &String| copies.get(name).copied().unwrap_or(1);
+        let sum = used.iter().map(known).fold(0, u64::saturating_add).max(1);
+        let weight = match tag.factor() {
+            // A text of the template itself is short.
+            Some(Some(number)) if used.is_empty() => 1 + number / 10_000,
+            Some(factor) => sum.saturating_mul(factor.unwrap_or(UNKNOWN_FACTOR).clamp(1, 100)),
+            None => sum,
+        };
+        if weight > MAX_COPIES {
+            return fault(format!(
+                "this may be put together of more than {MAX_COPIES} values, and grow too long"
+            ));
+        }
+        let targets = tag.targets();
+        let grows = |name: &&String| carried.get(*name).is_some_and(|first| loops > 0 && *first >= at);
+        let combines = tag.is("set") && !tag.only_counts() && (used.len() > 1 || tag.has_texts());
+        if let Some(name) = used.iter().find(grows).filter(|_| combines) {
+            return fault(format!(
+                "`{name}` grows with each turn of the loop; write the text in the loop, or use `join`"
+            ));
+        }
+        for target in targets {
+            copies.insert(target, weight);
+        }
+    }
+    None
+}
+
+/// The variables that a loop sets, each with the last tag that does.
+fn set_in_loop(tags: &[Tag], first: usize) -> BTreeMap<String, usize> {
+    let mut depth = 0usize;
+    let mut found = BTreeMap::new();
+    for (place, tag) in tags.iter().enumerate() {
+        if tag.is("for") {
+            depth += 1;
+        } else if tag.is("endfor") {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 {
+            break;
+        }
+        if tag.is("set") {
+            found.extend(tag.targets().into_iter().map(|name| (name, first + place)));
+        }
+    }
+    found
+}
+
+/// Bounds what a template writes, and the filters that can make a text much longer.
+pub(crate) fn bound(environment: &mut Environment<'_>) {
+    let written = AtomicUsize::new(0);
+    environment.set_formatter(move |out, state, value| {
+        let length = length(value)?;
+        if written
+            .fetch_add(length, Ordering::Relaxed)
+            .saturating_add(length)
+            > MAX_WRITTEN
+        {
+            return Err(too_long());
+        }
+        escape_formatter(out, state, value)
+    });
+    environment.add_filter("replace", replace);
+    environment.add_filter("join", join);
+    environment.add_filter("indent", indent);
+}
+
+fn replace(
+    state: &mut State<'_, '_>,
+    value: StringInput<'_>,
+    from: StringInput<'_>,
+    to: StringInput<'_>,
+) -> Result<Value, Error> {
+    let places = value.as_str().matches(from.as_str()).count();
+    let longer = places.saturating_mul(to.as_str().len());
+    if value.as_str().len().saturating_add(longer) > MAX_RENDERED {
+        return Err(too_long());
+    }
+    filters::replace(state, value, from, to)
+}
+
+fn join(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let between = joiner.as_ref().map_or(0, |joiner| joiner.as_str().len());
+    let mut all = 0usize;
+    if let Ok(items) = value.try_iter() {
+        for item in items {
+            let own = if attribute.is_some() { 0 } else { length(&item)? };
+            all = all.saturating_add(between).saturating_add(own);
+            if all > MAX_RENDERED {
+                return Err(too_long());
+            }
+        }
+    }
+    filters::join(state, value, joiner, attribute, kwargs)
+}
+
+fn indent(
+    value: StringInput<'_>,
+    width: Option<usize>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let named = kwargs.peek::<Option<usize>>("width").ok().flatten();
+    let wide = width.or(named).unwrap_or(4);
+    let lines = value.as_str().matches('\n').count() + 1;
+    let longer = lines.saturating_mul(wide);
+    if wide > MAX_INDENT || value.as_str().len().saturating_add(longer) > MAX_RENDERED {
+        return Err(too_long());
+    }
+    filters::indent(value, width, first, blank, kwargs)
+}
+
+/// How long a value is as a text, which is not made where it is too long.
+fn length(value: &Value) -> Result<usize, Error> {
+    if let Some(text) = value.as_str() {
+        return Ok(text.len());
+    }
+    let mut counted = Counted(0);
+    write!(counted, "{value}").map_err(|_| too_long())?;
+    Ok(counted.0)
+}
+
+fn too_long() -> Error {
+    Error::new(
+        ErrorKind::InvalidOperation,
+        format!("the text grows longer than {MAX_RENDERED} bytes"),
+    )
+}
+
+/// Counts the bytes of a text up to the limit.
+struct Counted(usize);
+
+impl fmt::Write for Counted {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        if self.0 > MAX_RENDERED {
+            Err(fmt::Error)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Tag {
+    /// The roots of the variables whose values this tag uses, one for each time.
+    fn values(&self) -> Vec<String> {
+        let targets: BTreeSet<usize> = self.target_places().into_iter().collect();
+        let starts: BTreeSet<usize> = targets
+            .iter()
+            .filter_map(|place| self.tokens.get(*place).map(|token| token.range.start))
+            .collect();
+        let names = crate::scan::names_of(&self.tokens, self.statement).into_iter();
+        let used = names.filter(|name| name.what == Use::Variable && !starts.contains(&name.range.start));
+        let decides = self.is("if") || self.is("elif");
+        used.filter(|_| !decides)
+            .filter_map(|name| name.path.into_iter().next())
+            .collect()
+    }
+
+    /// The variables that it sets.
+    fn targets(&self) -> Vec<String> {
+        let places = self.target_places().into_iter();
+        places
+            .filter_map(|place| self.tokens.get(place)?.word().map(str::to_owned))
+            .collect()
+    }
+
+    fn target_places(&self) -> Vec<usize> {
+        let upto = |end: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            let places = 1..self.tokens.len();
+            let places = places.take_while(|place| !end(*place));
+            places
+                .filter(|place| {
+                    self.tokens
+                        .get(*place)
+                        .is_some_and(|token| token.word().is_some())
+                })
+                .collect()
+        };
+        let is_mark = |place: usize, mark| self.tokens.get(place).is_some_and(|token| token.is_mark(mark));
+        if self.is("for") {
+            return upto(&|place| self.tokens.get(place).is_some_and(|token| token.is_word("in")));
+        }
+        if self.is("set") {
+            return upto(&|place| is_mark(place, '=') || is_mark(place, '|'));
+        }
+        if self.is("with") {
+            let before_equals = |place: &usize| is_mark(place + 1, '=') && !is_mark(place + 2, '=');
+            return (1..self.tokens.len()).filter(before_equals).collect();
+        }
+        Vec::new()
+    }
+
+    /// By what a value is multiplied: `None` where nothing is, and an unknown factor where no number says so.
+    fn factor(&self) -> Option<Option<u64>> {
+        let multiplies = self.tokens.iter().any(|token| token.is_mark('*'));
+        multiplies.then(|| self.largest_number())
+    }
+
+    fn largest_number(&self) -> Option<u64> {
+        self.tokens.iter().filter_map(|token| token.number()).max()
+    }
+
+    /// Whether it holds something by which a number may become the length of a text.
+    fn may_repeat(&self) -> bool {
+        self.tokens
+            .iter()
+            .any(|token| token.is_mark('*') || token.is_mark('|') || token.is_mark('('))
+    }
+
+    fn has_texts(&self) -> bool {
+        self.tokens.iter().any(|token| token.is_text())
+    }
+
+    /// Whether it does no more than to add numbers to a variable.
+    fn only_counts(&self) -> bool {
+        let behind = self.tokens.iter().skip_while(|token| !token.is_mark('=')).skip(1);
+        let mut words = 0;
+        for token in behind {
+            match token.word() {
+                Some(_) => words += 1,
+                None if token.number().is_some() || token.is_mark('+') || token.is_mark('-') => {}
+                None => return false,
+            }
+        }
+        words <= 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+    use serde_json::{Map, json};
+
+    use crate::TaskTemplate;
+
+    fn error(text: &str) -> String {
+        let values = json!({"text": "x".repeat(1 << 20), "list": vec!["abc"; 1000], "big": 100_000_000});
+        let task = TaskTemplate::new("a", "a.yaml", text);
+        let rendered = task.render(values.as_object().unwrap_or(&Map::new()));
+        rendered.expect_err(text).to_string()
+    }
+
+    #[test]
+    fn a_text_that_doubles_is_refused_before_it_is_made() {
+        let doubled = "{% set s = s ~ s %}".repeat(40);
+        for text in [
+            format!("{{% set s = text %}}{doubled}{{{{ s | length }}}}"),
+            "{% set s = 'x' %}{% for i in range(60) %}{% set s = s ~ s %}{% endfor %}".to_owned(),
+            "{% set s = 'x' %}{% for i in range(60) %}{% for j in range(9) %}{% set t = s + s %}{% set s = t ~ t %}{% endfor %}{% endfor %}".to_owned(),
+            "{% with a = text ~ text, b = 1 %}{% with c = a ~ a ~ a %}{% with d = c ~ c ~ c %}{% with e = d ~ d ~ d ~ d %}\
+             {% with f = e ~ e %}{{ f | length }}{% endwith %}{% endwith %}{% endwith %}{% endwith %}{% endwith %}".to_owned(),
+            format!("{{{{ ({}) | length }}}}", vec!["text"; 190].join(" ~ ")),
+        ] {
+            let said = error(&text);
+            assert!(said.starts_with("a.yaml:1:") && said.contains("grow"), "{said}");
+        }
+    }
+
+    #[test]
+    fn large_numbers_and_filters_are_bounded() {
+        for text in [
+            "{{ 'x' * 100000000 }}",
+            "{{ text | indent(1000000000) }}",
+            "{{ list | batch(1000000000, 'x') | list | length }}",
+            "{% set s = text * 100 %}{% set t = s ~ s %}{{ t | length }}",
+            "{{ text | replace('x', text) | length }}",
+            "{{ list | join(text) | length }}",
+            "{{ text | indent(width=100000) }}",
+            "{{ range(9000) | join(text) }}",
+        ] {
+            let said = error(text);
+            assert!(said.starts_with("a.yaml:1:"), "{said}");
+            assert!(
+                said.contains("grow") || said.contains("larger than"),
+                "{text}: {said}"
+            );
+        }
+        let captured =
+            "{% set s %}{% for i in range(9000) %}{{ text }}{% endfor %}{% endset %}{{ s | length }}";
+        assert!(error(captured).contains("grows longer"));
+        let nested = format!(
+            "{{% set l = list %}}{}{{{{ l | join(',') }}}}",
+            "{% set l = [l, l] %}".repeat(8)
+        );
+        assert!(error(&nested).contains("grow"), "{}", error(&nested));
+    }
+
+    #[test]
+    fn what_templates_do_is_not_refused() {
+        for text in [
+            "{% set name = goal ~ ': ' ~ label %}{% set line = '- ' ~ name %}{{ line }}{{ line | indent(4) }}",
+            "{% for i in list %}{% set name = i ~ '!' %}{% set line = '- ' ~ name %}{{ line }}{% endfor %}",
+            "{% set n = 0 %}{% for i in list %}{% set n = n + 1 %}{{ n * 2 }}{{ loop.index * loop.length }}{% endfor %}",
+            "{% set bar = '-' * 80 %}{{ bar ~ goal ~ bar }}{{ list | join(', ') }}{{ 'a b' | replace(' ', '\\n') }}{% if big > 90000000 %}x{% endif %}",
+        ] {
+            let values = json!({"list": ["a", "b"], "big": 100_000_000});
+            let task = TaskTemplate::new("a", "a.yaml", text);
+            let rendered = task.render(values.as_object().expect("an object"));
+            assert!(rendered.is_ok(), "{text}: {rendered:?}");
+        }
+    }
+}

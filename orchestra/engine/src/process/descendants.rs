@@ -1,0 +1,296 @@
+//! The processes that a command started, wherever they went.
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::Descendants;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::end_tools;
+#[cfg(target_os = "linux")]
+pub use linux::is_own_process;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::HashMap;
+    use std::time::{Duration, Instant};
+
+    use rustix::io::Errno;
+
+    use super::super::handle::Handle;
+    use super::super::mark::{Engine, Mark, RunMark};
+    use super::super::procfs::{self, Reading, Stat};
+    use super::super::{reaper, unix};
+
+    /// The longest way up that is followed from a process to its ancestors.
+    const GENERATIONS: usize = 10_000;
+
+    /// Reports whether a live process was started by this engine process, directly or by others in between.
+    ///
+    /// It was if it, or one of its ancestors, bears a mark of this engine, or if its ancestry leads to this process. The
+    /// latter holds for every descendant where this process adopts orphans (see [`super::super::run_as_subreaper`]), also
+    /// for those that removed their marks. A child that is older than the first run of this process was started by what
+    /// this process was before it ran this program, such as a shell. `None` if the process has ended, or cannot be looked
+    /// at.
+    ///
+    /// Numbers of processes are reused: who asks opens a handle of the process first, and afterwards finds it alive.
+    pub fn is_own_process(pid: u32) -> Option<bool> {
+        let own = i32::try_from(std::process::id()).ok()?;
+        let (pattern, began) = (Engine::this().pattern(), Engine::this().began());
+        let mut pid = i32::try_from(pid).ok()?;
+        let mut stat = Stat::read(pid).ok()?.filter(|stat| !stat.ended)?;
+        for _ in 0..GENERATIONS {
+            if (stat.parent == own && stat.started >= began) || pattern.fits(pid).ok()? {
+                return Some(true);
+            }
+            if stat.parent <= 1 || stat.parent == own {
+                return Some(false);
+            }
+            match Stat::read(stat.parent).ok()? {
+                Some(next) => (pid, stat) = (stat.parent, next),
+                // It has just ended and left its children to somebody else, of whom they know by now.
+                None => stat = Stat::read(pid).ok()??,
+            }
+        }
+        None
+    }
+
+    /// The live processes that descend from one command.
+    pub(in super::super) struct Descendants {
+        mark: Mark,
+        /// The group, while its leader is not reaped and the number cannot be another's.
+        group: Option<i32>,
+        /// Older processes cannot be descendants; in clock ticks since boot.
+        since: u64,
+    }
+
+    /// A process that was found, and its group then.
+    struct Found {
+        handle: Handle,
+        group: i32,
+    }
+
+    /// How many handles one search holds; who has started more is found by the next.
+    const AT_ONCE: usize = 256;
+
+    /// What a search gave.
+    #[derive(Default)]
+    struct Search {
+        found: Vec<Found>,
+        /// Whether there may be more: something could not be looked at, or there were too many.
+        incomplete: bool,
+    }
+
+    impl Search {
+        fn is_empty(&self) -> bool {
+            self.found.is_empty() && !self.incomplete
+        }
+    }
+
+    impl Descendants {
+        pub(in super::super) fn of(mark: Mark, leader: i32) -> Self {
+            Self {
+                mark,
+                group: Some(leader),
+                since: Stat::read(leader).ok().flatten().map_or(0, |stat| stat.started),
+            }
+        }
+
+        /// From now on the number of the group may be another's.
+        pub(in super::super) fn forget_group(&mut self) {
+            self.group = None;
+        }
+
+        /// Whether none is left.
+        pub(in super::super) fn are_gone(&self) -> bool {
+            self.find().is_empty()
+        }
+
+        /// Sends a signal once to those that have left the group.
+        pub(in super::super) fn signal_escaped(&self, signal: i32) {
+            for found in self.find().found {
+                if Some(found.group) != self.group {
+                    found.handle.signal(signal);
+                }
+            }
+        }
+
+        /// Kills until none is left or the time is over; says whether none is left.
+        pub(in super::super) fn kill_all(&self, limit: Duration) -> bool {
+            kill_until_gone(limit, || self.find())
+        }
+
+        /// Finds the live processes of the command: those that bear its mark or are in its group, their descendants, and
+        /// orphans that only this command can have left.
+        ///
+        /// What is found is looked at once more with its handle in hand; see [`Handle`].
+        fn find(&self) -> Search {
+            let mut search = Search::default();
+            // By their parents, those of which it is not known yet.
+            let mut others: HashMap<i32, Vec<i32>> = HashMap::new();
+            let mut next = Vec::new();
+            let listed = procfs::each_process(|pid| {
+                let marked = || {
+                    Ok(match self.possible(pid)? {
+                        Some(stat) if self.is_marked(pid, &stat)? => Some(stat),
+                        _ => None,
+                    })
+                };
+                match search.take(pid, marked) {
+                    Ok(Some(found)) => next.push(found),
+                    Ok(None) => {
+                        if let Ok(Some(stat)) = self.possible(pid) {
+                            others.entry(stat.parent).or_default().push(pid);
+                        }
+                    }
+                    Err(_) => search.incomplete = true,
+                }
+            });
+            search.incomplete |= listed.is_err();
+            for orphan in reaper::strays() {
+                let still = || {
+                    Ok(self
+                        .possible(orphan)?
+                        .filter(|_| reaper::strays().contains(&orphan)))
+                };
+                match search.take(orphan, still) {
+                    Ok(found) => next.extend(found),
+                    Err(_) => search.incomplete = true,
+                }
+            }
+            while let Some(parent) = next.pop() {
+                for child in others.remove(&parent).unwrap_or_default() {
+                    let still = || Ok(self.possible(child)?.filter(|stat| stat.parent == parent));
+                    match search.take(child, still) {
+                        // Its parent is still the process that was found.
+                        Ok(Some(child)) if search.holds(parent) => next.push(child),
+                        Ok(Some(_)) => drop(search.found.pop()),
+                        Ok(None) => {}
+                        Err(_) => search.incomplete = true,
+                    }
+                }
+            }
+            search
+        }
+
+        /// Reads what is known of a process, unless it has ended or is older than the command.
+        fn possible(&self, pid: i32) -> Reading<Stat> {
+            let possible = |stat: &Stat| !stat.ended && stat.started >= self.since;
+            Ok(Stat::read(pid)?.filter(possible))
+        }
+
+        fn is_marked(&self, pid: i32, stat: &Stat) -> Result<bool, Errno> {
+            Ok(Some(stat.group) == self.group || self.mark.pattern.fits(pid)?)
+        }
+    }
+
+    /// Kills what is found until nothing is found any more or the time is over; reports whether nothing is left.
+    fn kill_until_gone(limit: Duration, find: impl Fn() -> Search) -> bool {
+        let end = Instant::now() + limit;
+        let mut pause = Duration::from_micros(250);
+        let mut clean = 0;
+        let mut found_some = false;
+        loop {
+            let search = find();
+            clean = if search.is_empty() { clean + 1 } else { 0 };
+            found_some |= !search.is_empty();
+            // A process that forks and ends can slip through one pass, hardly through two.
+            if clean > usize::from(found_some) {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            for found in search.found {
+                found.handle.signal(unix::KILL);
+            }
+            // A killed process needs a moment to let go of what it holds.
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(8));
+        }
+    }
+
+    /// Kills the commands of a run of another engine process, and what they started; reports whether none is left.
+    ///
+    /// This process and its ancestors are left alone, so that a tool may take over the run that it belongs to.
+    pub(crate) fn end_tools(mark: &RunMark, limit: Duration) -> bool {
+        let Some(pattern) = mark.pattern() else {
+            return true;
+        };
+        let ancestors = ancestors();
+        kill_until_gone(limit, || {
+            let mut search = Search::default();
+            let listed = procfs::each_process(|pid| {
+                let marked = || {
+                    let alive = Stat::read(pid)?.filter(|stat| !stat.ended);
+                    Ok(alive.filter(|_| !ancestors.contains(&pid))).and_then(|stat| match stat {
+                        Some(stat) if pattern.fits(pid)? => Ok(Some(stat)),
+                        _ => Ok(None),
+                    })
+                };
+                search.incomplete |= search.take(pid, marked).is_err();
+            });
+            search.incomplete |= listed.is_err();
+            search
+        })
+    }
+
+    /// This process and those above it.
+    fn ancestors() -> Vec<i32> {
+        let mut above = Vec::new();
+        let mut next = i32::try_from(std::process::id()).ok();
+        while let Some(pid) = next.filter(|pid| *pid > 1 && above.len() < GENERATIONS) {
+            above.push(pid);
+            next = Stat::read(pid).ok().flatten().map(|stat| stat.parent);
+        }
+        above
+    }
+
+    impl Search {
+        /// Adds a process, if a look at it with its handle in hand says so. Returns its number if it was added.
+        fn take(&mut self, pid: i32, look: impl FnMut() -> Reading<Stat>) -> Reading<i32> {
+            if self.found.len() >= AT_ONCE {
+                return Err(Errno::MFILE);
+            }
+            Ok(Handle::verified(pid, look)?.map(|(handle, stat)| {
+                self.found.push(Found {
+                    handle,
+                    group: stat.group,
+                });
+                pid
+            }))
+        }
+
+        /// Whether a number still means a process that was found.
+        fn holds(&self, pid: i32) -> bool {
+            let mut found = self.found.iter().map(|found| &found.handle);
+            found.any(|handle| handle.pid() == pid && handle.is_current())
+        }
+    }
+}
+
+/// Elsewhere processes cannot be found by their marks.
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(crate) fn end_tools(_mark: &super::mark::RunMark, _limit: std::time::Duration) -> bool {
+    false
+}
+
+/// Where processes cannot be looked at, the group is all there is.
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(super) struct Descendants;
+
+#[cfg(all(unix, not(target_os = "linux")))]
+impl Descendants {
+    pub(super) fn of(_mark: super::mark::Mark, _leader: i32) -> Self {
+        Self
+    }
+
+    pub(super) fn forget_group(&mut self) {}
+
+    pub(super) fn are_gone(&self) -> bool {
+        true
+    }
+
+    pub(super) fn signal_escaped(&self, _signal: i32) {}
+
+    pub(super) fn kill_all(&self, _limit: std::time::Duration) -> bool {
+        true
+    }
+}

@@ -1,0 +1,148 @@
+//! The adoption of orphans: what a tool leaves behind becomes a child of the program, not of process 1.
+
+use std::fs;
+use std::panic::resume_unwind;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
+
+use super::watcher;
+
+/// How often the dead are collected while there may be some.
+const TICK: Duration = Duration::from_millis(200);
+/// The stack of the thread that the program runs on: as much as a main thread has.
+const STACK: usize = 8 << 20;
+
+/// How many commands run.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// Whether orphans without a mark can only come from commands.
+static STRAYS: AtomicBool = AtomicBool::new(false);
+/// The thread that collects the dead.
+static REAPER: OnceLock<Thread> = OnceLock::new();
+
+/// Runs a program so that all orphans among its descendants become its own children, and collects those that end.
+///
+/// To be called by the main thread of a program, before it has started anything. On Linux the program then runs on a
+/// thread of its own, while the main thread, to which the system gives orphans, collects the dead among them; so the
+/// program may be process 1 of a container. The exit status of a process that the program itself has started stays with
+/// the thread that started it. If that thread ends first, the process counts as an orphan.
+///
+/// `strays` says that the program starts no processes but commands of the engine. Then an orphan that has removed all
+/// marks is killed as well when no command is left that may have started it.
+///
+/// On other systems, and where no thread can be started, the program runs as it would without.
+///
+/// ```
+/// use orchestra_engine::process::run_as_subreaper;
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     run_as_subreaper(true, || ExitCode::SUCCESS)
+/// }
+/// ```
+pub fn run_as_subreaper<P: FnOnce() -> ExitCode + Send>(strays: bool, program: P) -> ExitCode {
+    let (hand_over, given) = mpsc::channel();
+    let run = move || given.recv().map_or(ExitCode::FAILURE, |program: P| program());
+    let over = AtomicBool::new(false);
+    let wake = Wake {
+        over: &over,
+        main: thread::current(),
+    };
+    thread::scope(|scope| {
+        // The name that panics of a program are told with.
+        let thread = thread::Builder::new().name("main".to_owned()).stack_size(STACK);
+        let spawned = thread.spawn_scoped(scope, move || {
+            let _wake = wake;
+            run()
+        });
+        let Ok(running) = spawned else {
+            return program();
+        };
+        let adopts = set_child_subreaper(Pid::from_raw(1)).is_ok();
+        STRAYS.store(strays && adopts, Ordering::SeqCst);
+        REAPER.get_or_init(thread::current);
+        if let Err(mpsc::SendError(program)) = hand_over.send(program) {
+            return program();
+        }
+        while !over.load(Ordering::SeqCst) {
+            let left = collect();
+            if left || RUNNING.load(Ordering::SeqCst) > 0 || std::process::id() == 1 {
+                thread::park_timeout(TICK);
+            } else {
+                thread::park();
+            }
+        }
+        collect();
+        running.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Tells the main thread that the program has ended, be it by a panic.
+struct Wake<'p> {
+    over: &'p AtomicBool,
+    main: Thread,
+}
+
+impl Drop for Wake<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.main.unpark();
+    }
+}
+
+/// Collects the dead among the children of this thread. Reports whether there are others.
+fn collect() -> bool {
+    // Children of other threads are theirs to wait for.
+    let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WNOTHREAD.cast_unsigned());
+    loop {
+        match wait(options) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// A command that may leave orphans, as long as this value lives.
+pub(super) struct Running(());
+
+impl Running {
+    pub(super) fn begin() -> Self {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        if let Some(reaper) = REAPER.get() {
+            reaper.unpark();
+        }
+        Self(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Returns the adopted orphans, if only the one command that runs now can have left them, or one before it.
+pub(super) fn strays() -> Vec<i32> {
+    let alone = || STRAYS.load(Ordering::SeqCst) && RUNNING.load(Ordering::SeqCst) == 1;
+    if !alone() {
+        return Vec::new();
+    }
+    // The children of the main thread.
+    let path = format!("/proc/self/task/{}/children", std::process::id());
+    let text = fs::read_to_string(path).unwrap_or_default();
+    // A command that has begun meanwhile may have left some of them.
+    if !alone() {
+        return Vec::new();
+    }
+    let watcher = watcher::number();
+    let numbers = text
+        .split_ascii_whitespace()
+        .filter_map(|number| number.parse().ok());
+    numbers.filter(|number| Some(*number) != watcher).collect()
+}

@@ -1,0 +1,109 @@
+//! What runs the commands of tool stages, behind a trait so that a test can supply its own.
+
+use std::ffi::OsStr;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Exit, ProcessError, ShellCommand, Streams, ToolOutput};
+
+/// A command on its way to its end.
+pub type ProcessFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ProcessError>> + Send + 'a>>;
+
+/// Runs the commands of tool stages.
+///
+/// [`SystemProcesses`] is the one that starts processes; others serve tests, which say how a command ends without
+/// starting anything.
+///
+/// ```
+/// use std::time::Duration;
+/// use orchestra_engine::Engine;
+/// use orchestra_engine::process::{Exit, ProcessFuture, ProcessRunner, ShellCommand};
+///
+/// /// Every command says that it was run, and succeeds.
+/// struct Polite;
+/// impl ProcessRunner for Polite {
+///     fn run<'a>(&'a self, command: ShellCommand) -> ProcessFuture<'a> {
+///         let said = format!("ran {}\n", command.text());
+///         Box::pin(async move { command.simulate(Exit::Code(0), said.as_bytes(), b"", Duration::ZERO) })
+///     }
+/// }
+/// let engine = Engine::builder().processes(Polite).build()?;
+/// # Ok::<(), orchestra_engine::BuildError>(())
+/// ```
+pub trait ProcessRunner: Send + Sync + 'static {
+    /// Runs a command as [`ShellCommand::run`] does: until it has ended and nothing of it is left.
+    fn run<'a>(&'a self, command: ShellCommand) -> ProcessFuture<'a>;
+}
+
+/// Starts processes of the system.
+///
+/// ```
+/// use orchestra_engine::process::{Exit, ProcessRunner, ShellCommand, SystemProcesses};
+///
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let output = SystemProcesses.run(ShellCommand::new("exit 3")).await?;
+/// assert_eq!(output.exit, Exit::Code(3));
+/// # Ok::<(), orchestra_engine::process::ProcessError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemProcesses;
+
+impl ProcessRunner for SystemProcesses {
+    fn run<'a>(&'a self, command: ShellCommand) -> ProcessFuture<'a> {
+        Box::pin(command.run())
+    }
+}
+
+/// What a [`ProcessRunner`] of a test needs to know of a command, and how it gives its result.
+impl ShellCommand {
+    /// Returns the text that the shell reads.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the value of a variable that was [set](Self::variable) for the command.
+    #[must_use]
+    pub fn variable_value(&self, name: &str) -> Option<&OsStr> {
+        let mut set = self.variables.iter().rev();
+        set.find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_os_str())
+    }
+
+    /// Returns the time after which the command is ended.
+    #[must_use]
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Returns the token that ends the command early.
+    #[must_use]
+    pub fn cancellation(&self) -> Option<&CancellationToken> {
+        self.cancel.as_ref()
+    }
+
+    /// Returns the result of a command that wrote these bytes and ended so, without running anything. The output goes
+    /// the way of real output: through the redactor, to the files, and within the limits.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run) where a command is not started: its variables or its directory cannot be used, or an
+    /// output file cannot be created.
+    pub fn simulate(
+        mut self,
+        exit: Exit,
+        stdout: &[u8],
+        stderr: &[u8],
+        duration: Duration,
+    ) -> Result<ToolOutput, ProcessError> {
+        self.check()?;
+        let mut streams = Streams::create(&mut self)?;
+        streams.feed(super::OutputStream::Stdout, stdout);
+        streams.feed(super::OutputStream::Stderr, stderr);
+        Ok(streams.finish(exit, duration))
+    }
+}

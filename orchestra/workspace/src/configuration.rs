@@ -1,0 +1,314 @@
+//! The configuration that git has in a run: as it was when the run began, without what stages add.
+//!
+//! A stage can write to the repository that it works in, to its configuration, attributes and hooks, and to the
+//! configuration of the user. Git runs programs that these name. So git is not shown them, but a folder of our own in the
+//! place of the common git folder: links to objects, refs and the rest, and a configuration that holds what describes the
+//! repository, and the filters and merge drivers that were there before the first stage ran.
+
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::git::GitCommand;
+
+/// What describes a repository and names no program.
+const PLAIN: &[&str] = &[
+    "core.repositoryformatversion",
+    "core.bare",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "core.autocrlf",
+    "core.eol",
+    "core.safecrlf",
+    "core.checkroundtripencoding",
+    "core.sharedrepository",
+    "core.protecthfs",
+    "core.protectntfs",
+    "core.longpaths",
+    "core.bigfilethreshold",
+    "core.compression",
+    "core.loosecompression",
+    "core.checkstat",
+    "core.trustctime",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "core.excludesfile",
+    "core.attributesfile",
+    "core.fsync",
+    "core.fsyncmethod",
+    "core.createobject",
+    "core.logallrefupdates",
+    "core.usereplacerefs",
+    "extensions.objectformat",
+    "extensions.compatobjectformat",
+    "extensions.refstorage",
+    "extensions.partialclone",
+    "extensions.noop",
+    "extensions.preciousobjects",
+    "extensions.relativeworktrees",
+    "diff.algorithm",
+    "diff.renames",
+    "diff.renamelimit",
+    "merge.renames",
+    "merge.renamelimit",
+    "merge.directoryrenames",
+    "merge.renormalize",
+    "index.version",
+    "index.sparse",
+];
+
+/// What the large files of a partial clone and of Git LFS are found by, by the first and the last part of the key.
+const REMOTE: &[(&str, &str)] = &[
+    ("remote", "url"),
+    ("remote", "fetch"),
+    ("remote", "promisor"),
+    ("remote", "partialclonefilter"),
+    ("remote", "lfsurl"),
+];
+
+/// What names a program that changes files as git reads and writes them.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("filter", "clean"),
+    ("filter", "smudge"),
+    ("filter", "process"),
+    ("filter", "required"),
+    ("merge", "driver"),
+    ("merge", "name"),
+    ("merge", "recursive"),
+];
+
+/// What of the common git folder is git's to read and write.
+const LINKED: &[&str] = &[
+    "objects",
+    "refs",
+    "packed-refs",
+    "reftable",
+    "logs",
+    "worktrees",
+    "shallow",
+    "info",
+    "modules",
+    "lfs",
+];
+
+/// The values that git is given, in the order in which it read them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Configuration(Vec<(String, Option<String>)>);
+
+impl Configuration {
+    /// Reads what `git config --list -z` writes.
+    pub(crate) fn parse(listed: &[u8]) -> Configuration {
+        let entries = listed.split(|byte| *byte == 0).filter_map(|entry| {
+            let (key, value) = match std::str::from_utf8(entry).ok()?.split_once('\n') {
+                Some((key, value)) => (key, Some(value)),
+                None => (std::str::from_utf8(entry).ok()?, None),
+            };
+            let kept = is_kept(key) && ![Some(key), value].into_iter().flatten().any(has_credentials);
+            kept.then(|| (key.to_owned(), value.map(str::to_owned)))
+        });
+        Configuration(entries.collect())
+    }
+
+    /// The same without anything that names a program.
+    pub(crate) fn without_programs(&self) -> Configuration {
+        let plain = self.0.iter().filter(|(key, _)| !names_program(key));
+        Configuration(plain.cloned().collect())
+    }
+
+    /// Whether git may run programs that it names.
+    pub(crate) fn has_programs(&self) -> bool {
+        self.0.iter().any(|(key, _)| names_program(key))
+    }
+
+    /// The text of a configuration file.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (key, value) in &self.0 {
+            let Some((section, name)) = key.rsplit_once('.') else {
+                continue;
+            };
+            match section.split_once('.') {
+                Some((section, sub)) => {
+                    let sub = sub.replace('\\', "\\\\").replace('"', "\\\"");
+                    text.push_str(&format!("[{section} \"{sub}\"]\n\t{name}"));
+                }
+                None => text.push_str(&format!("[{section}]\n\t{name}")),
+            }
+            if let Some(value) = value {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                let value = value.replace('\n', "\\n").replace('\t', "\\t");
+                text.push_str(&format!(" = \"{value}\""));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn is_kept(key: &str) -> bool {
+    PLAIN.contains(&key) || names_program(key) || parts(key).is_some_and(|parts| REMOTE.contains(&parts))
+}
+
+fn names_program(key: &str) -> bool {
+    key.starts_with("lfs.") || parts(key).is_some_and(|parts| PROGRAMS.contains(&parts))
+}
+
+/// The first and the last part of a key that has a part between them.
+fn parts(key: &str) -> Option<(&str, &str)> {
+    let (section, rest) = key.split_once('.')?;
+    let (_, name) = rest.rsplit_once('.')?;
+    Some((section, name))
+}
+
+/// Whether an address holds a name or a password; what is kept of a run must not.
+fn has_credentials(text: &str) -> bool {
+    let mut addresses = text.split("://").skip(1);
+    addresses.any(|rest| {
+        let host = rest.split(['/', '?', '#', ' ']).next().unwrap_or_default();
+        host.contains('@')
+    })
+}
+
+/// A folder that stands for the common git folder of a repository, for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct CommonFolder {
+    folder: PathBuf,
+    common: PathBuf,
+    text: String,
+    programs: bool,
+    /// Held, so that nobody takes the folder for one that was left.
+    _lock: File,
+}
+
+/// What the names of such folders begin with.
+const PREFIX: &str = "orchestra-git-";
+
+impl CommonFolder {
+    /// Makes the folder.
+    pub(crate) fn create(common: &Path, configuration: &Configuration) -> io::Result<CommonFolder> {
+        let parent = std::env::temp_dir();
+        remove_left(&parent);
+        let random = || RandomState::new().build_hasher().finish();
+        let folder = parent.join(format!("{PREFIX}{:016x}{:016x}", random(), random()));
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&folder)?;
+        let lock = File::create_new(folder.join("lock"))?;
+        lock.lock()?;
+        let made = CommonFolder {
+            folder,
+            common: common.to_owned(),
+            text: configuration.text(),
+            programs: configuration.has_programs(),
+            _lock: lock,
+        };
+        for name in LINKED {
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(common.join(name), made.folder.join(name))?;
+        }
+        made.refresh()?;
+        Ok(made)
+    }
+
+    /// Writes the configuration, unless it stands there.
+    fn refresh(&self) -> io::Result<()> {
+        let file = self.folder.join("config");
+        if fs::read(&file).is_ok_and(|text| text == self.text.as_bytes()) {
+            return Ok(());
+        }
+        let draft = self.folder.join("config.new");
+        fs::write(&draft, &self.text)?;
+        fs::rename(&draft, &file)
+    }
+
+    /// Has a command read this configuration and no other.
+    pub(crate) fn apply(&self, command: &GitCommand) -> io::Result<GitCommand> {
+        let command = command
+            .clone()
+            .setting("safe.directory=*")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .programs(self.programs);
+        // These write or tell the path of the common folder, and run no program where they check nothing out.
+        if command.name() == "worktree" || !cfg!(unix) {
+            return Ok(command);
+        }
+        self.refresh()?;
+        // Git makes this folder where it is missing, which it cannot at the end of a link. Where it may not, git says so when
+        // it has to. That of the trees is made when a tree is added, which needs no link.
+        let _ = fs::create_dir_all(self.common.join("logs"));
+        Ok(command.env("GIT_COMMON_DIR", &self.folder))
+    }
+}
+
+impl Drop for CommonFolder {
+    fn drop(&mut self) {
+        // The links are removed, not what they lead to; what stays is removed by the next.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes the folders that killed processes have left: those that nobody has locked.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX)
+            || !entry.file_type().is_ok_and(|kind| kind.is_dir())
+        {
+            continue;
+        }
+        // One that has no lock yet is being made.
+        let lock = File::open(entry.path().join("lock"));
+        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &[u8] = b"core.autocrlf\ninput\0core.fsmonitor\n/tmp/evil\0core.sshcommand\nevil\0filter.lfs.clean\n\
+        git-lfs clean -- %f\0filter.a \"b\\.process\nx \"y\"\\z\0filter.lfs.required\0remote.origin.url\n\
+        https://me:token@example.org/x.git\0remote.other.url\ngit@example.org:x.git\0include.path\n/tmp/evil\0\
+        diff.x.textconv\nevil\0alias.add\n!evil\0";
+
+    #[test]
+    fn what_names_other_programs_and_what_holds_credentials_is_left_out() {
+        let configuration = Configuration::parse(LISTED);
+        let keys: Vec<&str> = configuration.0.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "core.autocrlf",
+                "filter.lfs.clean",
+                "filter.a \"b\\.process",
+                "filter.lfs.required",
+                "remote.other.url"
+            ]
+        );
+        assert!(configuration.has_programs() && !configuration.without_programs().has_programs());
+        assert_eq!(configuration.without_programs().0.len(), 2);
+    }
+
+    #[test]
+    fn git_reads_what_was_written() -> Result<(), Box<dyn std::error::Error>> {
+        let configuration = Configuration::parse(LISTED);
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), configuration.text())?;
+        let listed = std::process::Command::new("git")
+            .args(["config", "--list", "-z", "--file"])
+            .arg(file.path())
+            .output()?;
+        assert_eq!(Configuration::parse(&listed.stdout), configuration);
+        Ok(())
+    }
+}
