@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use orchestra_reliability_tests::tests_in;
 
 /// A text, its sections, and how many lines each has.
 type List = (&'static str, &'static [(&'static str, usize)]);
@@ -85,31 +86,6 @@ fn lines(text: &str) -> Vec<Line> {
     found
 }
 
-/// The names of the tests of a source that cargo runs.
-fn tests(source: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut marks: Vec<&str> = Vec::new();
-    for line in source.lines().map(str::trim) {
-        if line.starts_with("#[") {
-            marks.push(line);
-            continue;
-        }
-        let declared = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
-        if let Some(name) = declared.and_then(|rest| rest.split(['(', '<']).next()) {
-            let is_test = marks
-                .iter()
-                .any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"));
-            if is_test && !marks.iter().any(|mark| mark.starts_with("#[ignore")) {
-                found.insert(name.to_owned());
-            }
-        }
-        if !line.starts_with("//") {
-            marks.clear();
-        }
-    }
-    found
-}
-
 /// The file of a test's name: beside this one, or by its path from the root.
 fn source_of(file: &str) -> PathBuf {
     match file.contains('/') {
@@ -135,7 +111,7 @@ fn fault(line: &Line, read: impl Fn(&str) -> Option<String>) -> Option<String> {
     let Some(source) = read(file) else {
         return Some(format!("there is no file `{file}`"));
     };
-    (!tests(&source).contains(name)).then(|| format!("`{file}` has no test `{name}`"))
+    (!tests_in(&source).contains(name)).then(|| format!("`{file}` has no test `{name}`"))
 }
 
 fn listed() -> Vec<Line> {
@@ -188,7 +164,11 @@ fn each_test_has_exactly_one_line() {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
         if file.ends_with(".rs") && file != "list.rs" {
             let source = std::fs::read_to_string(&path).unwrap();
-            there.extend(tests(&source).into_iter().map(|name| format!("{file}::{name}")));
+            there.extend(
+                tests_in(&source)
+                    .into_iter()
+                    .map(|name| format!("{file}::{name}")),
+            );
         }
     }
     there.sort();
@@ -223,7 +203,6 @@ fn each_deviation_has_a_reason_and_tests_that_are_there() {
 fn a_missing_test_an_ignored_one_and_a_line_without_one_are_told() {
     let source = "#[test]\nfn plain() {}\n\n#[tokio::test(start_paused = true)]\n// Why.\nasync fn waits() {}\n\
                   #[test]\n#[ignore = \"slow\"]\nfn ignored() {}\nfn helper() {}\n// #[test]\nfn commented() {}\n";
-    assert_eq!(tests(source), ["plain", "waits"].map(str::to_owned).into());
     let text = "## A\n| # | Line | Test | Note |\n|---|---|---|---|\n| 1 | x | `a.rs::plain` | |\n| 2 | x | `a.rs::ignored` | |\n\
                 | 3 | x | `b.rs::plain` | |\n| 4 | x | not there yet | later |\n| 5 | x | | |\n| 6 | x | `plain` | |\n";
     let read = |file: &str| (file == "a.rs").then(|| source.to_owned());

@@ -1,0 +1,116 @@
+//! Names of tests in documents, and the tests that sources have.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Returns the root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A test, named in documents as `PATH::NAME` with its file's path from the root of the repository.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TestName {
+    /// The path of the source file.
+    pub file: String,
+    /// The name of the function.
+    pub function: String,
+}
+
+impl TestName {
+    /// Parses `PATH.rs::NAME`; anything else is no name of a test.
+    pub fn parse(text: &str) -> Option<TestName> {
+        let (file, function) = text.split_once("::")?;
+        let is_name = !function.is_empty()
+            && function
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        (file.contains('/') && file.ends_with(".rs") && is_name).then(|| TestName {
+            file: file.to_owned(),
+            function: function.to_owned(),
+        })
+    }
+
+    /// Says what is wrong where the file does not have the test.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no such test.
+    pub fn check(&self) -> Result<(), String> {
+        let source = std::fs::read_to_string(root().join(&self.file))
+            .map_err(|error| format!("cannot read `{}`: {error}", self.file))?;
+        if tests_in(&source).contains(&self.function) {
+            Ok(())
+        } else {
+            Err(format!("`{}` has no test `{}`", self.file, self.function))
+        }
+    }
+
+    /// Returns the arguments of `cargo` that run the whole target of the test: the library's own tests, or one file.
+    ///
+    /// # Errors
+    /// The file belongs to no package.
+    pub fn target(&self) -> Result<Vec<String>, String> {
+        let path = Path::new(&self.file);
+        for folder in path.ancestors().skip(1) {
+            let Ok(manifest) = std::fs::read_to_string(root().join(folder).join("Cargo.toml")) else {
+                continue;
+            };
+            let name = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
+                .ok_or_else(|| format!("`{}` names no package", folder.display()))?;
+            let mut arguments = vec!["test".to_owned(), "-p".to_owned(), name.to_owned()];
+            let parent = path
+                .parent()
+                .and_then(Path::file_name)
+                .and_then(|name| name.to_str());
+            match (parent, path.file_stem().and_then(|stem| stem.to_str())) {
+                (Some("tests"), Some(stem)) => arguments.extend(["--test".to_owned(), stem.to_owned()]),
+                _ => arguments.push("--lib".to_owned()),
+            }
+            return Ok(arguments);
+        }
+        Err(format!("`{}` belongs to no package", self.file))
+    }
+}
+
+impl fmt::Display for TestName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.file, self.function)
+    }
+}
+
+/// Returns the tests that a Markdown text names in code spans, in their order.
+pub fn named_in(text: &str) -> Vec<TestName> {
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(TestName::parse)
+        .collect()
+}
+
+/// Returns the names of the tests of a source that `cargo test` runs; ignored ones are left out.
+pub fn tests_in(source: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut marks: Vec<&str> = Vec::new();
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("#[") {
+            marks.push(line);
+            continue;
+        }
+        let declared = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+        if let Some(name) = declared.and_then(|rest| rest.split(['(', '<']).next()) {
+            let is_test = marks
+                .iter()
+                .any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"));
+            if is_test && !marks.iter().any(|mark| mark.starts_with("#[ignore")) {
+                found.insert(name.to_owned());
+            }
+        }
+        if !line.starts_with("//") {
+            marks.clear();
+        }
+    }
+    found
+}
