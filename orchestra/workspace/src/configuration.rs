@@ -194,14 +194,11 @@ impl CommonFolder {
     pub(crate) fn create(common: &Path, configuration: &Configuration) -> io::Result<CommonFolder> {
         let parent = std::env::temp_dir();
         remove_left(&parent);
-        let random = || RandomState::new().build_hasher().finish();
-        let folder = parent.join(format!("{PREFIX}{:016x}{:016x}", random(), random()));
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&folder)?;
-        let lock = File::create_new(folder.join("lock"))?;
-        lock.lock()?;
+        let (folder, lock) = loop {
+            if let Some(made) = locked_folder(&parent)? {
+                break made;
+            }
+        };
         let made = CommonFolder {
             folder,
             common: common.to_owned(),
@@ -256,6 +253,25 @@ impl Drop for CommonFolder {
     }
 }
 
+/// Makes a folder with a lock in it that this process holds; `None` where another process took the folder for one that was
+/// left before it was locked.
+fn locked_folder(parent: &Path) -> io::Result<Option<(PathBuf, File)>> {
+    let random = || RandomState::new().build_hasher().finish();
+    let folder = parent.join(format!("{PREFIX}{:016x}{:016x}", random(), random()));
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&folder)?;
+    let path = folder.join("lock");
+    let lock = match File::create_new(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.exists() => return Ok(None),
+        made => made?,
+    };
+    // Who removes the folder holds the lock until it is gone, and nobody removes it once it is held here.
+    lock.lock()?;
+    Ok(path.exists().then_some((folder, lock)))
+}
+
 /// Removes the folders that killed processes have left: those that nobody has locked.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -264,10 +280,15 @@ fn remove_left(parent: &Path) {
         {
             continue;
         }
-        // One that has no lock yet is being made.
-        let lock = File::open(entry.path().join("lock"));
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            let _ = fs::remove_dir_all(entry.path());
+        let folder = entry.path();
+        match File::open(folder.join("lock")) {
+            Ok(lock) if lock.try_lock().is_ok() => {
+                let _ = fs::remove_dir_all(&folder);
+                drop(lock);
+            }
+            // Just made, or left before it had a lock. It is removed only while it is empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_dir(&folder)),
+            _ => {}
         }
     }
 }
@@ -297,6 +318,42 @@ mod tests {
         );
         assert!(configuration.has_programs() && !configuration.without_programs().has_programs());
         assert_eq!(configuration.without_programs().0.len(), 2);
+    }
+
+    #[test]
+    fn folders_made_at_once_are_not_taken_for_left_ones() -> io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let left = parent.path().join(format!("{PREFIX}left"));
+        let empty = parent.path().join(format!("{PREFIX}empty"));
+        for folder in [&left, &empty] {
+            fs::create_dir(folder)?;
+        }
+        fs::write(left.join("lock"), "")?;
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut held = Vec::new();
+                        while held.len() < 200 {
+                            remove_left(parent.path());
+                            held.extend(locked_folder(parent.path())?);
+                        }
+                        Ok::<_, io::Error>(held)
+                    })
+                })
+                .collect();
+            let mut held = Vec::new();
+            for worker in workers {
+                held.extend(
+                    worker
+                        .join()
+                        .map_err(|_| io::Error::other("a worker panicked"))??,
+                );
+            }
+            assert!(held.iter().all(|(folder, _)| folder.join("lock").exists()));
+            assert!(!left.exists() && !empty.exists());
+            Ok(())
+        })
     }
 
     #[test]
