@@ -10,7 +10,8 @@ use std::process::Command;
 
 use support::{Done, Place, done};
 
-/// Builds and runs a project that was made; all of them share one target folder, and nothing is fetched.
+/// Builds and runs a project that was made; all of them share one target folder with the packages of
+/// `tests/compile_fail`, and nothing is fetched.
 fn run(place: &Place, project: &str, pipeline: &str) -> Done {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     std::fs::copy(lock, place.path(project).join("Cargo.lock")).unwrap();
@@ -21,9 +22,11 @@ fn run(place: &Place, project: &str, pipeline: &str) -> Done {
         .current_dir(place.path(project));
     command.env(
         "CARGO_TARGET_DIR",
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join("init"),
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("target"),
     );
     command
+        // Nobody debugs what comes of it.
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     done(command.output().unwrap())

@@ -118,6 +118,8 @@ impl Package {
             .args(["--offline", "--message-format=json"])
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", &self.target)
+            // Nobody debugs what comes of it.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             // What the outer cargo says to its tests is not meant for the inner one.
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::socket::{SocketName, listen, sweep, user};
+use super::socket::{Closed, SocketName, listen, sweep, user};
 use super::{
     AnyMessage, AskedQuestion, BUSY, ControlRefusal, ControlReply, ControlRequest, MAX_REQUEST, Message,
     SCHEMA,
@@ -29,7 +29,7 @@ use crate::run::Run;
 
 /// A run that is over sooner needs no socket.
 const SHORT_RUN: Duration = Duration::from_millis(10);
-/// How often is looked whether the socket still has its name and the run still goes.
+/// How often is looked whether the socket still has its name.
 const UPKEEP: Duration = Duration::from_millis(500);
 /// How long who is connected may take to send a request, and to take the reply.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -139,9 +139,10 @@ async fn attend_one(weak: Weak<Run>, folder: PathBuf, open: Arc<Connections>) {
     sleep(SHORT_RUN).await;
     let refused = Arc::new(Refused::default());
     let mut connections = JoinSet::new();
-    while let Some((listener, name)) = begin(&weak, &folder) {
+    'runs: while let Some((listener, name, mut closed)) = begin(&weak, &folder) {
         loop {
             tokio::select! {
+                _ = &mut closed => break 'runs,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         let (weak, open, refused) = (weak.clone(), open.clone(), refused.clone());
@@ -153,30 +154,27 @@ async fn attend_one(weak: Weak<Run>, folder: PathBuf, open: Arc<Connections>) {
                     }
                 },
                 _ = connections.join_next(), if !connections.is_empty() => {}
-                () = sleep(UPKEEP) => {
-                    if weak.upgrade().is_none_or(|run| run.sink.is_closed()) {
-                        return;
-                    }
-                    // Somebody removed it, or it is another's by now.
-                    if !name.is_there() {
-                        break;
-                    }
-                }
+                // Somebody removed it, or it is another's by now.
+                () = sleep(UPKEEP) => if !name.is_there() {
+                    break;
+                },
             }
         }
     }
+    // Who is connected when the run ends still gets a reply.
+    while connections.join_next().await.is_some() {}
 }
 
 /// Listens for a run that this process owns; `None` where it does not.
-fn begin(run: &Weak<Run>, folder: &Path) -> Option<(UnixListener, SocketName)> {
+fn begin(run: &Weak<Run>, folder: &Path) -> Option<(UnixListener, SocketName, Closed)> {
     let run = run.upgrade()?;
     if run.sink.is_closed() || !run.is_owned() {
         return None;
     }
-    let listening = listen(folder).and_then(|(listener, name, file)| {
-        let listener = in_runtime(listener)?;
+    let listening = listen(folder).and_then(|(listening, file)| {
+        let listener = in_runtime(listening.listener)?;
         run.listens_at(file);
-        Ok((listener, name))
+        Ok((listener, listening.name, listening.closed))
     });
     match listening {
         Ok(listening) => Some(listening),

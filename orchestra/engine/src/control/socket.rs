@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::sync::oneshot;
 
 use crate::id::random;
 
@@ -95,29 +96,55 @@ impl SocketName {
     }
 }
 
-/// Removes the name of a socket when it is dropped, unless it is another's by then.
-pub(crate) struct SocketFile(SocketName);
+/// What a run keeps of the socket at which it is reached. When it is dropped, the name is removed, unless it is another's
+/// by then, and the listener is told to close.
+pub(crate) struct SocketFile {
+    name: SocketName,
+    _open: oneshot::Sender<()>,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.0.is_there() {
+        if self.name.is_there() {
             // Nobody listens at it any more.
-            let _ = fs::remove_file(&self.0.path);
+            let _ = fs::remove_file(&self.name.path);
         }
     }
+}
+
+/// Ends with the [`SocketFile`].
+pub(super) type Closed = oneshot::Receiver<()>;
+
+/// A socket at which this process listens for requests to one run.
+pub(super) struct Listening {
+    pub(super) listener: UnixListener,
+    pub(super) name: SocketName,
+    pub(super) closed: Closed,
 }
 
 /// Listens for requests to the run in a folder. A socket that is there is replaced in one step.
 ///
 /// # Errors
 /// There is no usable folder, or the system refuses.
-pub(super) fn listen(run_dir: &Path) -> io::Result<(UnixListener, SocketName, SocketFile)> {
+pub(super) fn listen(run_dir: &Path) -> io::Result<(Listening, SocketFile)> {
     let file = name(&fs::metadata(run_dir)?);
     let user = user();
     let mut faults = Vec::new();
     for folder in folders(user) {
         match make(&folder, user).and_then(|()| bind(&folder, &file)) {
-            Ok((listener, name)) => return Ok((listener, name.clone(), SocketFile(name))),
+            Ok((listener, name)) => {
+                let (open, closed) = oneshot::channel();
+                let file = SocketFile {
+                    name: name.clone(),
+                    _open: open,
+                };
+                let listening = Listening {
+                    listener,
+                    name,
+                    closed,
+                };
+                return Ok((listening, file));
+            }
             Err(error) => faults.push(format!("`{}`: {error}", folder.display())),
         }
     }
