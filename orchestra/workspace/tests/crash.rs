@@ -398,29 +398,29 @@ fn fail_once(case: &Case, at: usize, how: How) -> bool {
     failed
 }
 
-/// Lets calls that write fail once each, in one way.
-fn fail_everywhere(how: How, every: usize) {
+/// Lets every second call that writes fail once, in one way. A call that is not made is nearly the same as one before it
+/// of which nobody hears, so both ways together meet every call.
+fn fail_everywhere(how: How) {
     let mut points = 0;
     for case in cases() {
         let mut at = 1;
         while fail_once(&case, at, how) {
-            at += every;
+            at += 2;
         }
         assert!(at > 2, "{} has {at} calls that write", case.name);
-        points += at / every;
+        points += at / 2;
     }
-    assert!(points * every > 60, "only {points} points");
+    assert!(points > 30, "only {points} points");
 }
 
 #[test]
 fn a_call_that_is_not_made_loses_nothing() {
-    // Nearly the same as what comes after the call before it.
-    fail_everywhere(How::Before, 3);
+    fail_everywhere(How::Before);
 }
 
 #[test]
 fn a_call_that_nobody_hears_of_loses_nothing() {
-    fail_everywhere(How::After, 1);
+    fail_everywhere(How::After);
 }
 
 /// 30 points; `ORCHESTRA_KILLS=500` asks for more.
