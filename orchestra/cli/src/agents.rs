@@ -376,10 +376,3 @@ fn home() -> Option<PathBuf> {
 fn slashed(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
-
-/// What a stage gets, as an object of `compile --json`.
-pub(crate) fn object(resolution: &Resolution, node: &str) -> serde_json::Value {
-    resolution.stage(node).map_or(serde_json::Value::Null, |stage| {
-        serde_json::to_value(stage).unwrap_or_default()
-    })
-}

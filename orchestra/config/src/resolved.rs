@@ -1,5 +1,6 @@
 //! What each model stage of a pipeline gets, and why.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use orchestra_graph::{Diagnostic, Report, Source};
@@ -236,9 +237,18 @@ pub struct UnknownTool {
 }
 
 impl Resolution {
-    /// What a node gets; `None` for one that asks no model.
+    /// What a node gets; `None` for one that asks no model. It searches all stages; [`by_node`](Self::by_node) is for those
+    /// who ask for many.
     pub fn stage(&self, node: &str) -> Option<&ResolvedStage> {
         self.stages.iter().find(|stage| stage.node == node)
+    }
+
+    /// What each node gets that asks a model, by its id.
+    pub fn by_node(&self) -> HashMap<&str, &ResolvedStage> {
+        self.stages
+            .iter()
+            .map(|stage| (stage.node.as_str(), stage))
+            .collect()
     }
 
     /// Whether anything keeps the pipeline from running.

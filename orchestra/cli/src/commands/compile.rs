@@ -1,10 +1,10 @@
 //! `compile`: check, then print the graph as it will run.
 
-use orchestra_config::Resolution;
+use orchestra_config::{Resolution, ResolvedStage};
 use orchestra_graph::{Analysis, Known, Loaded, Pipeline, Stage};
 use serde_json::{Value, json};
 
-use crate::agents::{self, ProjectAgents, print_resolution};
+use crate::agents::{ProjectAgents, print_resolution};
 use crate::args::{CompileArgs, Format};
 use crate::error::{CliError, Exit};
 use crate::pipelines::{Pipelines, print_reports};
@@ -48,8 +48,8 @@ fn stages(pipeline: &Pipeline) -> impl Iterator<Item = Stage<'_>> {
 }
 
 /// The model of a stage, with its provider.
-fn model(resolution: &Resolution, stage: Stage<'_>) -> String {
-    let Some(resolved) = resolution.stage(stage.id()) else {
+fn model(resolved: Option<&ResolvedStage>) -> String {
+    let Some(resolved) = resolved else {
         return String::new();
     };
     let text = |chosen: &Option<orchestra_config::Chosen<String>>| {
@@ -108,22 +108,22 @@ fn table(loaded: &Loaded, pipeline: &Pipeline, resolution: &Resolution) -> Strin
     ));
     lines.push(String::new());
     let mut rows = vec![["NODE", "HANDLER", "MODEL", "TOOLS", "ROUTES"].map(str::to_owned)];
+    let resolved = resolution.by_node();
     for stage in stages(pipeline) {
+        let resolved = resolved.get(stage.id()).copied();
         let tools = match stage.kind() {
             orchestra_graph::kind::TOOL => {
                 first_line(stage.text(Known::ToolCommand.name()).unwrap_or_default())
             }
             kind if runs_child(kind) => child(pipeline, stage).unwrap_or_default().to_owned(),
-            _ => resolution
-                .stage(stage.id())
-                .map_or_else(String::new, |stage| stage.tools.join(" ")),
+            _ => resolved.map_or_else(String::new, |resolved| resolved.tools.join(" ")),
         };
         let mut routes = routes(pipeline, stage).into_iter();
         let first = routes.next().unwrap_or_default();
         rows.push([
             stage.id().to_owned(),
             stage.kind().to_owned(),
-            model(resolution, stage),
+            model(resolved),
             tools,
             first,
         ]);
@@ -175,6 +175,7 @@ fn first_line(text: &str) -> String {
 }
 
 fn object(loaded: &Loaded, pipeline: &Pipeline, agents: &ProjectAgents, resolution: &Resolution) -> Value {
+    let resolved = resolution.by_node();
     let nodes: Vec<Value> = stages(pipeline)
         .map(|stage| {
             let routes: Vec<Value> = stage
@@ -201,7 +202,7 @@ fn object(loaded: &Loaded, pipeline: &Pipeline, agents: &ProjectAgents, resoluti
                 "handler": stage.kind(),
                 "model": stage.text(Known::LlmModel.name()),
                 "provider": stage.text(Known::LlmProvider.name()),
-                "resolved": agents::object(resolution, stage.id()),
+                "resolved": resolved.get(stage.id()),
                 "child": child(pipeline, stage),
                 "line": stage.row().position.line,
                 "attributes": attributes,
