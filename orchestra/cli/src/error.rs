@@ -35,9 +35,10 @@ impl Exit {
     /// The exit code of a run folder that cannot be used.
     pub(crate) fn of_store(error: &StoreError) -> Exit {
         match error {
-            StoreError::Owned { .. } | StoreError::OwnProcess { .. } | StoreError::OwnershipLost { .. } => {
-                Exit::Owned
-            }
+            StoreError::Owned { .. }
+            | StoreError::Busy { .. }
+            | StoreError::OwnProcess { .. }
+            | StoreError::OwnershipLost { .. } => Exit::Owned,
             StoreError::Io { .. }
             | StoreError::Damaged { .. }
             | StoreError::JournalCut { .. }

@@ -252,7 +252,7 @@ impl Failed {
 /// As of the command line.
 fn exit_of(error: &StoreError) -> u8 {
     match error {
-        StoreError::Owned { .. } | StoreError::OwnershipLost { .. } => 7,
+        StoreError::Owned { .. } | StoreError::Busy { .. } | StoreError::OwnershipLost { .. } => 7,
         _ => 1,
     }
 }

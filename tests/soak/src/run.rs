@@ -179,12 +179,16 @@ impl<'r> Run<'r> {
                 frozen.push(child);
                 continue;
             }
+            let was_frozen = !frozen.is_empty();
             for frozen in frozen.drain(..) {
                 self.wake(frozen)?;
             }
             match ended {
                 Ended::Killed | Ended::Frozen(_) => self.tally.kills += 1,
                 Ended::Left(status) => {
+                    if was_frozen && self.found_it_locked(status) {
+                        continue;
+                    }
                     if self.is_over(status, disturbance)? {
                         return check::run(self);
                     }
@@ -435,6 +439,14 @@ impl<'r> Run<'r> {
             (2, _, Some("run_over")) if self.processes > 1 => Ok(true),
             _ => unexpected("left"),
         }
+    }
+
+    /// Whether a process could not take the run over, because the frozen one kept the folder locked.
+    fn found_it_locked(&self, status: ExitStatus) -> bool {
+        status.code() == Some(7)
+            && self
+                .told(self.processes, "out")
+                .contains(r#""code":"store_busy""#)
     }
 
     /// What a process of the run wrote.

@@ -182,6 +182,17 @@ pub enum StoreError {
         /// Who owns it; `None` where it has not said so yet.
         by: Option<Box<Owner>>,
     },
+    /// Another process keeps the run folder locked, as one does for a moment that takes the run up or looks at it.
+    #[error(
+        "the run folder `{}` stays locked by {}, which is about to take the run up or looks at it; try again, or end \
+         that process if it is frozen", .path.display(), numbered(*.pid)
+    )]
+    Busy {
+        /// The run folder.
+        path: PathBuf,
+        /// The process, where the system tells.
+        pid: Option<u32>,
+    },
     /// This process was started by the owner of the run, such as by a tool of a stage, and cannot take the run from it.
     #[error(
         "the run in `{}` is owned by {by}, which has started this process; only others can take the run over",
@@ -218,6 +229,10 @@ fn named(owner: &Option<Box<Owner>>) -> String {
     owner
         .as_ref()
         .map_or_else(|| "another process".to_owned(), ToString::to_string)
+}
+
+fn numbered(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
 /// What to do about a damaged file.
@@ -320,6 +335,7 @@ impl StoreError {
             StoreError::Version { .. } => "store_version",
             StoreError::NoCheckpoint { .. } => "store_no_checkpoint",
             StoreError::Owned { .. } => "store_owned",
+            StoreError::Busy { .. } => "store_busy",
             StoreError::OwnProcess { .. } => "store_own_process",
             StoreError::OwnershipLost { .. } => "store_ownership_lost",
         }

@@ -124,14 +124,17 @@ impl Ownership {
     /// Becomes the next owner of a run; with `take_over` even of one that has an owner, who finds out and stops.
     ///
     /// # Errors
-    /// Somebody else owns it.
+    /// Somebody else owns it, or does not let go of the folder.
     pub(crate) fn acquire(
         files: Arc<dyn FileSystem>,
         folder: &Path,
         take_over: bool,
     ) -> Result<Ownership, StoreError> {
         let Some(_guard) = guard(&*files, folder)? else {
-            return Err(owned(folder, None));
+            return Err(StoreError::Busy {
+                path: folder.to_owned(),
+                pid: locked_by(folder),
+            });
         };
         let path = folder.join(LOCK);
         let held = match files.open(&path, Access::Change) {
@@ -462,6 +465,27 @@ pub(super) fn guard(files: &dyn FileSystem, folder: &Path) -> Result<Option<Guar
         }
     }
     Ok(None)
+}
+
+/// The process that has locked a folder, where the system tells.
+#[cfg(target_os = "linux")]
+fn locked_by(folder: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = std::fs::metadata(folder).ok()?.ino().to_string();
+    // A line is `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`.
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let is_lock = words.next() == Some("FLOCK");
+        let (pid, place) = (words.nth(2)?, words.next()?);
+        let (_, locked) = place.rsplit_once(':')?;
+        (is_lock && locked == inode).then(|| pid.parse().ok())?
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn locked_by(_: &Path) -> Option<u32> {
+    None
 }
 
 /// Puts a lock file into place that is complete and locked; `held` is the one before, which nobody else has locked.

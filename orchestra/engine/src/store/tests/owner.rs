@@ -68,6 +68,22 @@ fn the_epoch_rises_with_each_owner_even_if_the_lock_file_was_lost() {
     assert_eq!(open(&folder).unwrap().epoch, 6);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn who_keeps_the_folder_locked_is_named_also_to_one_that_takes_over() {
+    let place = super::tempdir();
+    let folder = place.path().join("run");
+    drop(create(&folder));
+    let held = std::fs::File::open(&folder).unwrap();
+    held.lock().unwrap();
+    let error = refusal(open_with(&folder, true));
+    assert_eq!(error.code(), "store_busy");
+    let said = format!("stays locked by process {},", std::process::id());
+    assert!(error.to_string().contains(&said), "{error}");
+    drop(held);
+    assert_eq!(open_with(&folder, true).unwrap().epoch, 2);
+}
+
 #[cfg(unix)]
 #[test]
 fn who_is_taken_over_writes_nothing_more_and_is_told_by_whom() {
