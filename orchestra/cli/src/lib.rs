@@ -31,6 +31,7 @@ mod usage;
 mod waiting;
 mod workspace;
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -142,7 +143,7 @@ fn drained() -> bool {
     };
     runtime.block_on(async {
         let mut signals = Signals::new();
-        let mut written = tokio::task::spawn_blocking(|| Terminal::drain(None));
+        let mut written = pin!(orchestra_engine::beside(|| Terminal::drain(None)));
         loop {
             tokio::select! {
                 written = &mut written => return written.unwrap_or(false),

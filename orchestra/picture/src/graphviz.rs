@@ -1,7 +1,7 @@
 //! Graphviz, where it is installed.
 // The crate graphviz-rust starts `dot` through a temporary file and waits without limit, so it is not used here.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -39,20 +39,21 @@ fn drawn_by(mut command: Command, dot: &str, timeout: Duration) -> Result<String
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(PictureError::NoGraphviz)?;
-    // Threads of their own keep full pipes from blocking; a thread whose pipe a grandchild holds open is left.
-    if let Some(mut stdin) = child.stdin.take() {
-        let dot = dot.to_owned();
-        thread::spawn(move || stdin.write_all(dot.as_bytes()));
-    }
-    let output = child.stdout.take().map(read);
-    let errors = child.stderr.take().map(read);
+    let (output, errors) = match connect(&mut child, dot) {
+        Ok(pipes) => pipes,
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(PictureError::NoGraphviz(error));
+        }
+    };
     let status = wait(&mut child, begun, timeout)?;
     let rest = || {
         timeout
             .saturating_sub(begun.elapsed())
             .max(Duration::from_millis(500))
     };
-    let received = |from: Option<Receiver<Vec<u8>>>| -> Option<Vec<u8>> { from?.recv_timeout(rest()).ok() };
+    let received = |from: Piped| -> Option<Vec<u8>> { from?.recv_timeout(rest()).ok() };
     if !status.success() {
         let text = received(errors).unwrap_or_default();
         let text = String::from_utf8_lossy(&text)
@@ -67,17 +68,32 @@ fn drawn_by(mut command: Command, dot: &str, timeout: Duration) -> Result<String
     svg.map_err(|_| PictureError::Graphviz("its output is not UTF-8".to_owned()))
 }
 
-fn read(from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+/// What comes of one of its pipes.
+type Piped = Option<Receiver<Vec<u8>>>;
+
+/// Writes its input and reads its output and its errors. Threads of their own keep full pipes from blocking; a thread whose
+/// pipe a grandchild holds open is left.
+fn connect(child: &mut Child, dot: &str) -> io::Result<(Piped, Piped)> {
+    if let Some(mut stdin) = child.stdin.take() {
+        let dot = dot.to_owned();
+        thread::Builder::new().spawn(move || stdin.write_all(dot.as_bytes()))?;
+    }
+    let output = child.stdout.take().map(read).transpose()?;
+    let errors = child.stderr.take().map(read).transpose()?;
+    Ok((output, errors))
+}
+
+fn read(from: impl Read + Send + 'static) -> io::Result<Receiver<Vec<u8>>> {
     let (sender, receiver) = channel();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         let result = from.take(MAX_OUTPUT).read_to_end(&mut bytes);
         if result.is_ok() {
             // Nobody may be waiting any more.
             let _ = sender.send(bytes);
         }
-    });
-    receiver
+    })?;
+    Ok(receiver)
 }
 
 fn wait(

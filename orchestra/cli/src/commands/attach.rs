@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use orchestra_engine::{
     Answer, ControlClient, ControlError, EventKind, InterviewError, Interviewer, OpenQuestion, PauseCode,
-    Question, RunEvent, RunFolder, RunStatus,
+    Question, RunEvent, RunFolder, RunStatus, beside,
 };
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use crate::args::AttachArgs;
@@ -245,6 +245,9 @@ struct Asker {
     asking: Asking,
 }
 
+/// What the owner of the run says, once it has said it.
+type Said<T> = Pin<Box<dyn Future<Output = Result<Result<T, ControlError>, JoinError>>>>;
+
 /// What is asked now.
 enum Asking {
     /// There is nobody to ask.
@@ -252,11 +255,11 @@ enum Asking {
     /// Nothing; the owner of the run is asked again then.
     Nothing(Instant),
     /// The owner, for the questions that are open.
-    Owner(JoinHandle<Result<Vec<OpenQuestion>, ControlError>>),
+    Owner(Said<Vec<OpenQuestion>>),
     /// The person.
     Person(Box<OpenQuestion>, Answering),
     /// The owner, to take an answer.
-    Answer(JoinHandle<Result<(), ControlError>>),
+    Answer(Said<()>),
 }
 
 impl Asker {
@@ -267,7 +270,7 @@ impl Asker {
             Asking::Nothing(until) => {
                 tokio::time::sleep_until(*until).await;
                 let folder = self.folder.clone();
-                Asking::Owner(tokio::task::spawn_blocking(move || client(&folder)?.questions()))
+                Asking::Owner(Box::pin(beside(move || client(&folder)?.questions())))
             }
             Asking::Owner(asked) => match asked.await {
                 Ok(Ok(questions)) => match questions.into_iter().next() {
@@ -280,9 +283,9 @@ impl Asker {
             Asking::Person(question, answering) => match answering.await {
                 Ok(answer) => {
                     let (folder, question) = (self.folder.clone(), question.clone());
-                    Asking::Answer(tokio::task::spawn_blocking(move || {
+                    Asking::Answer(Box::pin(beside(move || {
                         client(&folder)?.answer_to(&question, answer)
-                    }))
+                    })))
                 }
                 Err(error) => {
                     self.say(&error.to_string());
