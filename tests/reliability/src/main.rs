@@ -88,10 +88,7 @@ fn outcome_of(command: &Command) -> Result<Outcome, String> {
             .trim()
             .to_owned()
     } else {
-        text.lines()
-            .rev()
-            .find_map(|line| Some(line.strip_prefix("test result: ")?.split(';').next()?.to_owned()))
-            .unwrap_or_else(|| "no test ran".to_owned())
+        tests_of(&text)
     };
     // Fewer tests than names means that a filter matched none.
     let ran = summary
@@ -103,4 +100,19 @@ fn outcome_of(command: &Command) -> Result<Outcome, String> {
         summary: summary.replace('|', "/"),
         seconds: began.elapsed().as_secs(),
     })
+}
+
+/// How many tests of all targets passed and failed.
+fn tests_of(text: &str) -> String {
+    let (mut passed, mut failed) = (0, 0);
+    for line in text.lines().filter(|line| line.starts_with("test result: ")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |what: &str| {
+            let at = words.iter().position(|word| word.trim_end_matches(';') == what)?;
+            words.get(at.checked_sub(1)?)?.parse::<usize>().ok()
+        };
+        passed += number("passed").unwrap_or(0);
+        failed += number("failed").unwrap_or(0);
+    }
+    format!("{passed} passed, {failed} failed")
 }

@@ -46,32 +46,24 @@ impl TestName {
         }
     }
 
-    /// Returns the arguments of `cargo` that run the whole target of the test: the library's own tests, or one file.
+    /// Returns the arguments of `cargo` that run the whole target of the test: the libraries' own tests, or one file. They are
+    /// those of the suite with one target chosen, so that nothing is compiled anew with other features.
     ///
     /// # Errors
-    /// The file belongs to no package.
+    /// The file belongs to no package, or is no target.
     pub fn target(&self) -> Result<Vec<String>, String> {
         let path = Path::new(&self.file);
-        for folder in path.ancestors().skip(1) {
-            let Ok(manifest) = std::fs::read_to_string(root().join(folder).join("Cargo.toml")) else {
-                continue;
-            };
-            let name = manifest
-                .lines()
-                .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
-                .ok_or_else(|| format!("`{}` names no package", folder.display()))?;
-            let mut arguments = vec!["test".to_owned(), "-p".to_owned(), name.to_owned()];
-            let parent = path
-                .parent()
-                .and_then(Path::file_name)
-                .and_then(|name| name.to_str());
-            match (parent, path.file_stem().and_then(|stem| stem.to_str())) {
-                (Some("tests"), Some(stem)) => arguments.extend(["--test".to_owned(), stem.to_owned()]),
-                _ => arguments.push("--lib".to_owned()),
-            }
-            return Ok(arguments);
-        }
-        Err(format!("`{}` belongs to no package", self.file))
+        let is_package = |folder: &&Path| root().join(folder).join("Cargo.toml").is_file();
+        let package = path.ancestors().skip(1).find(is_package);
+        let below = package.and_then(|package| path.strip_prefix(package).ok());
+        let mut parts = below.into_iter().flatten().filter_map(|part| part.to_str());
+        let target = match (parts.next(), path.file_stem().and_then(|stem| stem.to_str())) {
+            (Some("src"), _) => vec!["--lib"],
+            (Some("tests"), Some(stem)) => vec!["--test", stem],
+            _ => return Err(format!("`{}` is in no `src` or `tests` of a package", self.file)),
+        };
+        let arguments = ["test", "--workspace"].into_iter().chain(target);
+        Ok(arguments.map(str::to_owned).collect())
     }
 }
 
