@@ -26,6 +26,11 @@ const FOUND: &[(u64, &str)] = &[
     ),
     (9_097, "the manifest survived without the journal"),
     (12_008, "the end of a stage was told twice"),
+    (81_183, "a line of the events was half that of an earlier process"),
+    (
+        273_314,
+        "the end of a stage was told twice, where warnings were lost",
+    ),
 ];
 
 #[test]

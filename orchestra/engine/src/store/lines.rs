@@ -88,6 +88,10 @@ impl EventFile {
             files
                 .set_length(&file, end)
                 .map_err(|error| StoreError::io("cut", path, error))?;
+            // Else a loss of power could leave a part of what was cut behind a part of what comes next.
+            files
+                .sync_all(&file)
+                .map_err(|error| StoreError::io("sync", path, error))?;
         }
         let torn = length - end;
         let found = Found {
