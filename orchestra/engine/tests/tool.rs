@@ -4,11 +4,16 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orchestra_engine::process::{
+    Exit, ProcessError, ProcessFuture, ProcessRunner, ShellCommand, SystemProcesses,
+};
 use orchestra_engine::{Engine, EngineBuilder, RunResult, RunStatus, Status};
 use serde_json::json;
 use support::{json, pipeline, text};
+use tokio::sync::{Notify, mpsc};
 
 /// A pipeline of one tool; more attributes of it and more edges may be given.
 fn tool(command: &str, attributes: &str, edges: &str) -> orchestra_graph::Pipeline {
@@ -369,4 +374,53 @@ async fn a_command_that_cannot_be_run_says_why() {
         .unwrap()
         .to_string();
     assert!(told.contains("/not/there"), "{told}");
+}
+
+/// Starts its commands late, as a process does that is frozen just before.
+struct Frozen {
+    holds: mpsc::UnboundedSender<()>,
+    thawed: Arc<Notify>,
+    ended: mpsc::UnboundedSender<Result<Exit, ProcessError>>,
+}
+
+impl ProcessRunner for Frozen {
+    fn run<'a>(&'a self, command: ShellCommand) -> ProcessFuture<'a> {
+        let (thawed, ended) = (self.thawed.clone(), self.ended.clone());
+        self.holds.send(()).unwrap();
+        // The engine may notice the loss before, and drop the stage.
+        let late = tokio::spawn(async move {
+            thawed.notified().await;
+            let ran = SystemProcesses.run(command).await;
+            ended.send(ran.map(|output| output.exit)).unwrap();
+        });
+        Box::pin(async move {
+            late.await.unwrap();
+            Err(ProcessError::ThreadLost)
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_was_about_to_start_does_not_when_the_run_is_taken_over() {
+    let place = tempfile::tempdir().unwrap();
+    let (run_dir, log) = (place.path().join("run"), place.path().join("log"));
+    let graph = || tool(&format!("echo ran >> {}", log.display()), "", "");
+    let (holds, mut held) = mpsc::unbounded_channel();
+    let (ended, mut end) = mpsc::unbounded_channel();
+    let thawed = Arc::new(Notify::new());
+    let frozen = Frozen {
+        holds,
+        thawed: thawed.clone(),
+        ended,
+    };
+    let old = Engine::builder().processes(frozen).build().unwrap();
+    let first = old.start_loaded(graph(), ()).run_dir(&run_dir).await.unwrap();
+    held.recv().await.unwrap();
+    let new = Engine::builder().build().unwrap();
+    let second = new.resume_loaded(&run_dir, graph(), ()).take_over();
+    assert!(second.await.unwrap().wait().await.unwrap().is_success());
+    thawed.notify_one();
+    assert!(matches!(end.recv().await.unwrap(), Err(ProcessError::TakenOver)));
+    assert!(first.wait().await.is_err());
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\n");
 }

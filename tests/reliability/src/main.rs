@@ -80,15 +80,11 @@ fn outcome_of(command: &Command) -> Result<Outcome, String> {
         .line
         .split_once(" -- ")
         .map_or(0, |(_, names)| names.split(' ').count());
-    let summary = if command.is_long {
-        text.lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
-    } else {
+    let summary = if command.line.contains("cargo test ") {
         tests_of(&text)
+    } else {
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        last.unwrap_or_default().trim().to_owned()
     };
     // Fewer tests than names means that a filter matched none.
     let ran = summary

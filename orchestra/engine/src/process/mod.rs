@@ -58,6 +58,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -242,7 +243,12 @@ pub struct ShellCommand {
     /// The number of the run that it belongs to, in the marks.
     #[cfg_attr(windows, allow(dead_code))]
     run: u64,
+    /// Whether the run that it belongs to is still this process's.
+    permit: Option<Permit>,
 }
+
+/// Says whether a command may be started.
+type Permit = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl ShellCommand {
     /// A command from the text that the shell reads.
@@ -264,6 +270,7 @@ impl ShellCommand {
             input: None,
             redactor: None,
             run: 0,
+            permit: None,
         }
     }
 
@@ -360,7 +367,8 @@ impl ShellCommand {
         self
     }
 
-    /// Says for which stage the command runs, so that whoever takes its run over from this process can end it.
+    /// Says for which stage the command runs, so that whoever takes its run over from this process can end it. From then on
+    /// it is not started any more.
     ///
     /// ```
     /// use orchestra_engine::StageContext;
@@ -375,9 +383,17 @@ impl ShellCommand {
         {
             self.run = stage.run().root_folder().map_or(0, mark::run_number);
         }
-        #[cfg(not(unix))]
-        let _ = stage;
+        let run = Arc::downgrade(stage.run());
+        self.permit = Some(Arc::new(move || run.upgrade().is_none_or(|run| run.is_owned())));
         self
+    }
+
+    /// Refuses to start a command of a run that another process has taken over meanwhile.
+    fn permitted(&self) -> Result<(), ProcessError> {
+        match &self.permit {
+            Some(permit) if !permit() => Err(ProcessError::TakenOver),
+            _ => Ok(()),
+        }
     }
 
     /// What the command finds on its standard input, which ends behind it; without it, the input is empty.
@@ -674,6 +690,9 @@ pub enum ProcessError {
         /// The reason.
         source: io::Error,
     },
+    /// Another process has taken over the run to which the command belongs; nothing was started, or it was killed at once.
+    #[error("another process has taken the run over")]
+    TakenOver,
     /// The thread of the command was lost, as by a panic in the function for lines; the command is killed.
     #[error("the thread that ran the command was lost")]
     ThreadLost,

@@ -105,12 +105,20 @@ struct Tool {
 
 impl Tool {
     fn start(mut command: ShellCommand, stopped: PipeReader) -> Result<Self, ProcessError> {
+        command.permitted()?;
         let streams = Streams::create(&mut command)?;
         // First the watcher: there is no moment in which the command runs unguarded.
         watcher::ensure().map_err(ShellCommand::spawn_fault)?;
+        // A process that was frozen may have lost the run at any of these steps.
+        command.permitted()?;
         let started = Instant::now();
         let mut leader =
             Leader::start(command.to_std(), command.run, unix::KILL).map_err(ShellCommand::spawn_fault)?;
+        if let Err(lost) = command.permitted() {
+            let clean = leader.destroy();
+            leader.linger(clean);
+            return Err(lost);
+        }
         let pipe = leader.child.stdin.take().map(OwnedFd::from);
         let input = pipe.zip(command.input.take());
         let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();

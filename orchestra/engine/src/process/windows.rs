@@ -19,6 +19,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Runs a command in a job object.
 pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, ProcessError> {
     let cancel = command.cancel.take().unwrap_or_default();
+    command.permitted()?;
     let streams = Streams::create(&mut command)?;
     let mut prepared = CommandWrap::from(tokio::process::Command::from(command.to_std()));
     prepared.wrap(KillOnDrop).wrap(JobObject);
