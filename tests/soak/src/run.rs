@@ -181,7 +181,7 @@ impl<'r> Run<'r> {
             }
             let was_frozen = !frozen.is_empty();
             for frozen in frozen.drain(..) {
-                self.wake(frozen)?;
+                self.tally.kills += u64::from(!self.wake(frozen)?);
             }
             match ended {
                 Ended::Killed | Ended::Frozen(_) => self.tally.kills += 1,
@@ -367,13 +367,19 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Lets a frozen process go on: it finds out that it has lost the run, and leaves.
-    fn wake(&self, mut frozen: Frozen) -> Result<(), String> {
+    /// Lets a frozen process go on: it finds out that it has lost the run, and leaves. Where whoever was to take the run over
+    /// died before, it still owns it; it is killed, and `false` is returned.
+    fn wake(&self, mut frozen: Frozen) -> Result<bool, String> {
         send(&frozen.child, Signal::CONT)?;
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = frozen.child.try_wait().map_err(|error| error.to_string())? {
                 break status;
+            }
+            if self.owner() == Some(frozen.child.id()) {
+                send(&frozen.child, Signal::KILL)?;
+                frozen.child.wait().map_err(|error| error.to_string())?;
+                return Ok(false);
             }
             if begun.elapsed() > PATIENCE {
                 let _ = send(&frozen.child, Signal::KILL);
@@ -388,15 +394,22 @@ impl<'r> Run<'r> {
         let text = self.told(frozen.number, "err");
         // Frozen in its last moments, it may have had nothing left to write.
         match status.code() {
-            Some(7) => Ok(()),
+            Some(7) => Ok(true),
             // Frozen before it owned the run, it finds it at its end.
-            Some(2) if text.contains("run_over") => Ok(()),
-            Some(0 | 1 | 5 | 6 | 130) if !text.contains("panicked at") => Ok(()),
+            Some(2) if text.contains("run_over") => Ok(true),
+            Some(0 | 1 | 5 | 6 | 130) if !text.contains("panicked at") => Ok(true),
             _ => Err(format!(
                 "process {} lost the run and left with {status}: {text}",
                 frozen.number
             )),
         }
+    }
+
+    /// The process that `owner.lock` names.
+    fn owner(&self) -> Option<u32> {
+        let text = std::fs::read(self.folder().join("owner.lock")).ok()?;
+        let said: Value = serde_json::from_slice(&text).ok()?;
+        u32::try_from(said["pid"].as_u64()?).ok()
     }
 
     /// Whether a run is over whose process left so.
