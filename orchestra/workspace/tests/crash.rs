@@ -364,8 +364,10 @@ fn assert_named(start: &Start, case: &Case, told: &str) {
         let text = start.yard.git(&["log", "-1", "--format=%s", sha]);
         // Computed, and no tree ever had it.
         let plan = text.starts_with("orchestra: open merge") && case.name.starts_with("resolve");
+        // The process was killed before it had told its git the message; nobody knows of such a commit.
+        let unfinished = text.trim().is_empty();
         assert!(
-            plan || text.trim() == "orchestra: step of a merge",
+            plan || unfinished || text.trim() == "orchestra: step of a merge",
             "{told}: {text}"
         );
     }

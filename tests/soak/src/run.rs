@@ -186,7 +186,7 @@ impl<'r> Run<'r> {
             match ended {
                 Ended::Killed | Ended::Frozen(_) => self.tally.kills += 1,
                 Ended::Left(status) => {
-                    if was_frozen && self.found_it_locked(status) {
+                    if self.found_it_owned(status, was_frozen) {
                         continue;
                     }
                     if self.is_over(status, disturbance)? {
@@ -454,12 +454,14 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Whether a process could not take the run over, because the frozen one kept the folder locked.
-    fn found_it_locked(&self, status: ExitStatus) -> bool {
-        status.code() == Some(7)
-            && self
-                .told(self.processes, "out")
-                .contains(r#""code":"store_busy""#)
+    /// Whether a process left because another one had the run for a moment: a frozen one keeps the folder locked, or an answer
+    /// came while nobody executed the run.
+    fn found_it_owned(&self, status: ExitStatus, was_frozen: bool) -> bool {
+        let out = self.told(self.processes, "out");
+        let says = |code: &str| out.contains(&format!(r#""code":"{code}""#));
+        let locked = was_frozen && says("store_busy");
+        let answered = self.scenario.action.is_some() && says("store_owned");
+        status.code() == Some(7) && (locked || answered)
     }
 
     /// What a process of the run wrote.
