@@ -445,6 +445,8 @@ impl<'r> Run<'r> {
             (0, Some("success"), _) | (1, Some("fail"), _) | (130, Some("cancelled"), _) => Ok(true),
             (130, Some("paused"), _) => Ok(false),
             (130, _, _) if early.is_some() && !RunFolder::is_one(self.folder()) => Ok(false),
+            // Stopped while it took the run up.
+            (130, _, Some("stopped")) if early.is_some() => Ok(false),
             (5 | 6, Some("paused"), _) if !self.scenario.after_pause.is_empty() => {
                 self.paused = true;
                 Ok(false)
