@@ -237,7 +237,9 @@ fn underway(
             (None, None) => true,
             _ => false,
         };
-        if !same || !repository.is_ancestor(&plan.clean, &state.head)? {
+        // Files without a change hold no merge, whatever a ref says.
+        let emptied = found.is_some() && !state.dirty && state.head == plan.clean;
+        if !same || emptied || !repository.is_ancestor(&plan.clean, &state.head)? {
             return Ok(None);
         }
         underway.push(Head {

@@ -331,7 +331,7 @@ impl Tree {
         Ok(kept)
     }
 
-    /// Checks an open merge out: branch and HEAD at `clean`, the files those of `open`, which a ref names from now on.
+    /// Checks an open merge out: branch and HEAD at `clean`, the files those of `open`, which a ref names once they are there.
     ///
     /// # Errors
     ///
@@ -343,10 +343,11 @@ impl Tree {
                 return Err(self.repository.missing(sha));
             }
         }
-        self.name_open(&lock, open)?;
         let files = self.repository.tree_of(open)?;
         self.set_aside(&lock, &place, clean, Some(&files))?;
-        self.move_to(&lock, &place, clean, open)
+        self.move_to(&lock, &place, clean, open)?;
+        // Last: whoever finds the name takes the files as they are for the merge.
+        self.name_open(&lock, open)
     }
 
     /// Ends an open merge with the files as they are, if no marker is left in those that conflicted.

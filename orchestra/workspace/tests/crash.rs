@@ -415,6 +415,42 @@ fn fail_everywhere(how: How) {
     assert!(points > 30, "only {points} points");
 }
 
+/// A merge that was not checked out yet must not be taken for one that somebody works on: its files would be missing from
+/// what is committed.
+#[test]
+fn an_open_merge_has_a_name_only_when_its_files_are_there() {
+    let mut at = 1;
+    loop {
+        let start = start();
+        let repository = start.yard.open();
+        let tree = start.tree(&repository);
+        tree.ensure(&start.first, &start.base).unwrap();
+        let plan = plan(&repository, &start.first, &start.sides, &|_| message("join")).unwrap();
+        let open = plan.open.unwrap().commit;
+        tree.restore(&plan.clean).unwrap();
+        let failing = Failing {
+            git: git(),
+            calls: AtomicUsize::new(0),
+            at,
+            how: How::Before,
+        };
+        let troubled = start.yard.open_with(Arc::new(failing));
+        let opened = start.tree(&troubled).open_merge(&plan.clean, &open);
+        // Another process looks.
+        let repository = start.yard.open();
+        let tree = start.tree(&repository);
+        let state = tree.state().unwrap();
+        let named = repository.open_merge_of(tree.branch()).unwrap();
+        assert!(named.is_none() || state.dirty, "at {at}: {opened:?}, {state:?}");
+        if opened.is_ok() {
+            assert_eq!(named, Some(open));
+            assert!(at > 3, "only {at} calls that write");
+            return;
+        }
+        at += 1;
+    }
+}
+
 #[test]
 fn a_call_that_is_not_made_loses_nothing() {
     fail_everywhere(How::Before);
