@@ -248,8 +248,8 @@ impl CommonFolder {
 
 impl Drop for CommonFolder {
     fn drop(&mut self) {
-        // The links are removed, not what they lead to; what stays is removed by the next.
-        let _ = fs::remove_dir_all(&self.folder);
+        // What stays is removed by the next.
+        let _ = remove_locked(&self.folder);
     }
 }
 
@@ -272,6 +272,21 @@ fn locked_folder(parent: &Path) -> io::Result<Option<(PathBuf, File)>> {
     Ok(path.exists().then_some((folder, lock)))
 }
 
+/// Removes a folder whose lock this process holds; links are removed, not what they lead to. The lock goes last: where a
+/// process is killed in the middle, the next one still sees that nobody holds the folder.
+fn remove_locked(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != "lock" {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_file(folder.join("lock"))?;
+    fs::remove_dir(folder)
+}
+
 /// Removes the folders that killed processes have left: those that nobody has locked.
 fn remove_left(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -283,7 +298,7 @@ fn remove_left(parent: &Path) {
         let folder = entry.path();
         match File::open(folder.join("lock")) {
             Ok(lock) if lock.try_lock().is_ok() => {
-                let _ = fs::remove_dir_all(&folder);
+                let _ = remove_locked(&folder);
                 drop(lock);
             }
             // Just made, or left before it had a lock. It is removed only while it is empty.
@@ -353,6 +368,39 @@ mod tests {
             assert!(held.iter().all(|(folder, _)| folder.join("lock").exists()));
             assert!(!left.exists() && !empty.exists());
             Ok(())
+        })
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_removal_that_is_interrupted_anywhere_leaves_what_the_next_removes() -> io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let removed = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !removed.load(std::sync::atomic::Ordering::SeqCst) {
+                    for folder in fs::read_dir(parent.path())?.flatten() {
+                        let is_there = |name| folder.path().join(name).exists();
+                        if is_there("locked") && !is_there("lock") && is_there("locked") {
+                            return Err(io::Error::other("the lock went first"));
+                        }
+                    }
+                }
+                Ok(())
+            });
+            for _ in 0..500 {
+                let (folder, _lock) = locked_folder(parent.path())?.ok_or(io::ErrorKind::NotFound)?;
+                fs::write(folder.join("locked"), "")?;
+                for name in LINKED {
+                    std::os::unix::fs::symlink("/nowhere", folder.join(name))?;
+                }
+                remove_locked(&folder)?;
+                assert!(!folder.exists());
+            }
+            removed.store(true, std::sync::atomic::Ordering::SeqCst);
+            watcher
+                .join()
+                .map_err(|_| io::Error::other("the watcher panicked"))?
         })
     }
 

@@ -1,5 +1,5 @@
 //! Processes that are killed at every call of git, before, in and behind it: whoever goes on loses nothing, is not held
-//! up, and leaves the user's repositories as they were. The suite tries 60 points; `ORCHESTRA_KILLS=500` tries
+//! up, and leaves the user's repositories as they were. The suite tries 24 points; `ORCHESTRA_KILLS=500` tries
 //! more and others.
 
 #![cfg(unix)]
@@ -23,7 +23,7 @@ const PLACE: &str = "ORCHESTRA_KILLS_PLACE";
 const POINT: &str = "ORCHESTRA_KILLS_POINT";
 /// How many points are tried.
 const COUNT: &str = "ORCHESTRA_KILLS";
-const LEAST: usize = 60;
+const LEAST: usize = 24;
 
 /// Two branches conflict, a stage resolves that, and more is written before and behind.
 const FLOW: &str = "digraph t {

@@ -15,24 +15,41 @@ fn compiled_and_loaded_pipelines_and_the_reference_agree() {
     let compiled = compiled();
     assert_eq!(compiled.len(), GRAPHS);
     assert!(compiled.iter().all(|(seed, _)| *seed >= FIRST_SEED));
-    let mut runs = 0;
-    for (seed, compiled) in compiled {
-        let mut random = Random::new(seed);
-        let generate::Case { graph, dot, .. } = generate::cases(seed, 1).next().unwrap();
-        let loaded = std::sync::Arc::new(load_pipeline(&dot).unwrap());
-        for _ in 0..SCRIPTS {
-            let script = generate::script(&mut random, &graph);
-            let mut expected = reference::run(&graph, &script);
-            let by_closures = trace_of(compiled, &script);
-            let by_trees = trace_of(loaded.clone(), &script);
-            assert_eq!(by_closures, by_trees, "seed {seed}\n{dot}\n{script:?}");
-            // The reference knows a delay with jitter by its bounds alone.
-            expected.settle(&by_closures);
-            assert_eq!(by_closures, expected, "seed {seed}\n{dot}\n{script:?}");
-            runs += 1;
-        }
-    }
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = compiled.len().div_ceil(workers);
+    let runs: usize = std::thread::scope(|scope| {
+        let shares: Vec<_> = compiled
+            .chunks(share)
+            .map(|pipelines| {
+                scope.spawn(|| {
+                    pipelines
+                        .iter()
+                        .map(|(seed, compiled)| agree(*seed, compiled))
+                        .sum::<usize>()
+                })
+            })
+            .collect();
+        shares.into_iter().map(|share| share.join().unwrap()).sum()
+    });
     assert_eq!(runs, GRAPHS * SCRIPTS);
+}
+
+/// Runs a pipeline by all its scripts, and gives how many there were.
+fn agree(seed: u64, compiled: &'static orchestra::graph::Pipeline) -> usize {
+    let mut random = Random::new(seed);
+    let generate::Case { graph, dot, .. } = generate::cases(seed, 1).next().unwrap();
+    let loaded = std::sync::Arc::new(load_pipeline(&dot).unwrap());
+    for _ in 0..SCRIPTS {
+        let script = generate::script(&mut random, &graph);
+        let mut expected = reference::run(&graph, &script);
+        let by_closures = trace_of(compiled, &script);
+        let by_trees = trace_of(loaded.clone(), &script);
+        assert_eq!(by_closures, by_trees, "seed {seed}\n{dot}\n{script:?}");
+        // The reference knows a delay with jitter by its bounds alone.
+        expected.settle(&by_closures);
+        assert_eq!(by_closures, expected, "seed {seed}\n{dot}\n{script:?}");
+    }
+    SCRIPTS
 }
 
 #[test]
