@@ -64,3 +64,29 @@ fn tools_of_an_owner_that_is_frozen_are_ended_by_who_takes_over() {
         .unwrap();
     other.end();
 }
+
+/// A run whose stage runs another one, whose tool hangs the first time.
+const OUTER: &str = r#"digraph outer {
+    start -> part -> last -> exit
+    part [shape=folder, subpipeline.file="hung.dot"]
+    last [shape=parallelogram, tool_command="true"]
+}
+"#;
+
+#[test]
+fn what_becomes_of_the_tools_of_a_run_within_a_run_is_recorded_by_nobody() {
+    // Whether the earlier owner sees its tool end before the new one has the inner run is a race.
+    for _ in 0..4 {
+        let place = Place::new();
+        let root = place.path("").display().to_string();
+        place.write("hung.dot", PIPELINE.replace("ROOT", &format!("'{root}'")));
+        place.write("outer.dot", OUTER);
+        // This owner is not frozen: it sees that its tool is killed.
+        let mut first = place.start(&["run", "outer.dot", "--run-dir", "outer"]);
+        first.until_stage("part");
+        place.until("the tool runs", |place| place.lines("leader") == 1);
+        place.call(&["resume", "outer", "--take-over"]).exits(0);
+        assert_eq!(first.end().code, 7);
+        assert_eq!((place.lines("begun"), place.lines("last")), (2, 1));
+    }
+}

@@ -32,7 +32,7 @@ use crate::registry::Registry;
 use crate::replay::ReplayBuilder;
 use crate::resolve::resolve;
 use crate::resume::ResumeBuilder;
-use crate::run::Origin;
+use crate::run::{Origin, Parent};
 use crate::sink::Callback;
 use crate::start::StartBuilder;
 use crate::store::{
@@ -101,8 +101,14 @@ impl Settings {
     }
 
     /// Opens a run folder to go on with it, away from the threads that run stages.
-    pub(crate) async fn open_run(&self, folder: &Path, how: OpenOptions) -> Result<Opened, StoreError> {
-        let (files, folder, options) = (self.files.clone(), folder.to_owned(), self.store_options(folder));
+    pub(crate) async fn open_run(
+        &self,
+        folder: &Path,
+        how: OpenOptions,
+        parent: Option<&Parent>,
+    ) -> Result<Opened, StoreError> {
+        let options = self.store_options(folder, parent);
+        let (files, folder) = (self.files.clone(), folder.to_owned());
         let path = folder.clone();
         let opened = on_files(self.files.clone(), move || {
             FolderStore::open(files, &folder, options, how)
@@ -134,10 +140,11 @@ impl Settings {
         self.durability
     }
 
-    pub(crate) fn store_options(&self, folder: &Path) -> StoreOptions {
+    pub(crate) fn store_options(&self, folder: &Path, parent: Option<&Parent>) -> StoreOptions {
         StoreOptions {
             durability: self.durability,
             among_runs: self.runs_dir.is_some() && folder.parent() == self.runs_dir.as_deref(),
+            around: parent.and_then(|parent| parent.run.store.clone()),
         }
     }
 

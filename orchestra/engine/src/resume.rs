@@ -228,7 +228,7 @@ impl ResumeBuilder {
             copied_from,
             files: _,
         } = self;
-        let opened = settings.open_run(&folder, open).await?;
+        let opened = settings.open_run(&folder, open, origin.parent.as_ref()).await?;
         let task = TakeUp {
             settings: settings.clone(),
             pipeline,

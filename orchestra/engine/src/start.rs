@@ -23,7 +23,7 @@ use crate::keeping::Keeping;
 use crate::pinned::pin;
 use crate::process;
 use crate::resolve::resolve;
-use crate::run::{Origin, Run};
+use crate::run::{Origin, Parent, Run};
 use crate::store::{FolderStore, Manifest, PROTOCOL, RunStore, SCHEMA, StoreError};
 use crate::workspace::WorkspaceRun;
 
@@ -203,7 +203,7 @@ impl StartBuilder {
                 break (None, session);
             };
             tries -= 1;
-            match create(&settings, folder, manifest(&id, kept)).await {
+            match create(&settings, folder, origin.parent.as_ref(), manifest(&id, kept)).await {
                 Err(StoreError::Occupied { .. }) if tries > 0 => id = RunId::generate(now),
                 opened => break (Some(opened?), session),
             }
@@ -253,10 +253,11 @@ fn folder_of(settings: &Settings, run_dir: Option<&Path>, id: &RunId, depth: u32
 async fn create(
     settings: &Settings,
     folder: PathBuf,
+    parent: Option<&Parent>,
     manifest: Manifest,
 ) -> Result<Arc<dyn RunStore>, StoreError> {
     let path = folder.clone();
-    let (files, options) = (settings.files(), settings.store_options(&folder));
+    let (files, options) = (settings.files(), settings.store_options(&folder, parent));
     let made = on_files(settings.files(), move || {
         let store = FolderStore::create(files, &folder, options)?;
         store.manifest(&manifest)?;

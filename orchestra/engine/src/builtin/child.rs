@@ -116,7 +116,7 @@ impl Child {
                 resume.await
             }
             folder => {
-                if let Some(folder) = folder.as_ref().filter(|_| stage.is_repeat()) {
+                if let Some(folder) = folder.as_ref().filter(|_| stage.is_repeat() && parent.is_owned()) {
                     // Nothing was accepted there yet.
                     let _ = std::fs::remove_dir_all(folder);
                 }

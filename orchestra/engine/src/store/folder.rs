@@ -27,12 +27,14 @@ use crate::event::RunEvent;
 const CHECKPOINT_AFTER: u64 = 64 << 10;
 
 /// How a run is kept.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StoreOptions {
     /// What its records survive.
     pub(crate) durability: Durability,
     /// Whether the folder is one of a folder of runs, so that they may share their syncs by what is kept there.
     pub(crate) among_runs: bool,
+    /// The run whose stage runs this one: who takes that over has this one too.
+    pub(crate) around: Option<Arc<dyn RunStore>>,
 }
 
 /// Keeps a run in a folder: `manifest.json`, `checkpoint.json`, `journal.jsonl`, `events.jsonl`, `owner.lock`, and a
@@ -94,6 +96,9 @@ impl FolderStore {
     ) -> Result<FolderStore, StoreError> {
         let files = of_level(files, options.durability);
         let root = absolute(folder)?;
+        if let Some(around) = &options.around {
+            around.still_mine()?;
+        }
         if let Some(parent) = root.parent() {
             make_folders(&*files, parent)?;
         }
@@ -102,7 +107,7 @@ impl FolderStore {
             Err(error) => return Err(StoreError::io("make", &root, error)),
             Ok(()) => {}
         }
-        let ownership = Arc::new(Ownership::create(files.clone(), &root)?);
+        let ownership = Arc::new(Ownership::create(files.clone(), &root, options.around)?);
         let journal = match options.durability {
             Durability::None => None,
             level => Some(Arc::new(Journal::create(
@@ -146,7 +151,12 @@ impl FolderStore {
         let manifest = read_manifest(&*files, &root)?;
         let mut repaired = Vec::new();
         let bytes = commit_log::recover(&*files, &root)?;
-        let ownership = Arc::new(Ownership::acquire(files.clone(), &root, how.take_over)?);
+        let ownership = Arc::new(Ownership::acquire(
+            files.clone(),
+            &root,
+            how.take_over,
+            options.around,
+        )?);
         // Whoever began the run may have died before its name was durable.
         sync_folder(&*files, &root)?;
         if bytes > 0 {

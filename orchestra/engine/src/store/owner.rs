@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{Access, FileSystem, OpenFile};
 use super::obstacle;
-use super::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, MANIFEST, StoreError};
+use super::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, MANIFEST, RunStore, StoreError};
 use crate::clock::{Clock, SystemClock, Timestamp};
 #[cfg(unix)]
 use crate::process::{RunMark, end_tools};
@@ -94,11 +94,18 @@ pub(crate) struct Ownership {
     folder: PathBuf,
     lock: OpenFile,
     content: Mutex<Content>,
+    /// The run whose stage runs this one. Who takes that over has this one too, and ends the tools of both before it takes
+    /// this one over itself; what became of these must not be recorded here.
+    around: Option<Arc<dyn RunStore>>,
 }
 
 impl Ownership {
     /// Becomes the first owner of a new run, which nobody else can open yet.
-    pub(crate) fn create(files: Arc<dyn FileSystem>, folder: &Path) -> Result<Ownership, StoreError> {
+    pub(crate) fn create(
+        files: Arc<dyn FileSystem>,
+        folder: &Path,
+        around: Option<Arc<dyn RunStore>>,
+    ) -> Result<Ownership, StoreError> {
         let path = folder.join(LOCK);
         let content = Content::new(1, folder);
         let lock = files
@@ -118,17 +125,19 @@ impl Ownership {
             folder: folder.to_owned(),
             lock,
             content: Mutex::new(content),
+            around,
         })
     }
 
     /// Becomes the next owner of a run; with `take_over` even of one that has an owner, who finds out and stops.
     ///
     /// # Errors
-    /// Somebody else owns it, or does not let go of the folder.
+    /// Somebody else owns it or the run around it, or does not let go of the folder.
     pub(crate) fn acquire(
         files: Arc<dyn FileSystem>,
         folder: &Path,
         take_over: bool,
+        around: Option<Arc<dyn RunStore>>,
     ) -> Result<Ownership, StoreError> {
         let Some(_guard) = guard(&*files, folder)? else {
             return Err(StoreError::Busy {
@@ -136,6 +145,9 @@ impl Ownership {
                 pid: locked_by(folder),
             });
         };
+        if let Some(around) = &around {
+            around.still_mine()?;
+        }
         let path = folder.join(LOCK);
         let held = match files.open(&path, Access::Change) {
             Ok(held) => Some(held),
@@ -171,6 +183,7 @@ impl Ownership {
             folder: folder.to_owned(),
             lock,
             content: Mutex::new(content),
+            around,
         };
         // From here on an earlier owner finds out before it moves anything into place; what it had found out too late
         // to stop is not there any more.
@@ -246,14 +259,14 @@ impl Ownership {
         Ok(())
     }
 
-    /// Whether nobody has taken the run over: the lock file is still the one that the owner wrote.
+    /// Whether nobody has taken the run over, or one around it: the lock file is still the one that the owner wrote.
     ///
     /// # Errors
     /// Somebody has; nothing more may be written.
     pub(crate) fn still_mine(&self) -> Result<(), StoreError> {
         match self.files.links(&self.lock) {
             Ok(0) => Err(self.reason_of_loss()),
-            Ok(_) => Ok(()),
+            Ok(_) => self.around.as_ref().map_or(Ok(()), |around| around.still_mine()),
             Err(error) => Err(StoreError::io("read", self.lock.path(), error)),
         }
     }
