@@ -3,6 +3,8 @@
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+#[cfg(unix)]
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -712,6 +714,12 @@ impl Run {
             }
         }
         answered
+    }
+
+    /// The files whose names are moved away when another process takes the run over; open as long as the run lives.
+    #[cfg(unix)]
+    pub(crate) fn locks(&self) -> Vec<RawFd> {
+        self.store.as_ref().map(|store| store.locks()).unwrap_or_default()
     }
 
     /// Returns whether no other process has taken the run over (rule D5).

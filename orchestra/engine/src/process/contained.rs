@@ -50,7 +50,7 @@ impl ContainedProgram {
         #[cfg(unix)]
         {
             super::watcher::ensure()?;
-            super::supervise::Leader::start(command, 0, super::unix::TERM).map(Self)
+            super::supervise::Leader::start(command, 0, super::unix::TERM, Vec::new()).map(Self)
         }
         #[cfg(not(unix))]
         {

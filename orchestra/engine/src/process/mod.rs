@@ -58,7 +58,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -69,6 +69,7 @@ pub(crate) use peer::{Peer, Relation};
 
 use crate::limit::SystemError;
 use crate::redact::Redactor;
+use crate::run::Run;
 use crate::stage::StageContext;
 
 pub use contained::ContainedProgram;
@@ -243,12 +244,9 @@ pub struct ShellCommand {
     /// The number of the run that it belongs to, in the marks.
     #[cfg_attr(windows, allow(dead_code))]
     run: u64,
-    /// Whether the run that it belongs to is still this process's.
-    permit: Option<Permit>,
+    /// The run that it belongs to, of which it is started only by the owner.
+    owned_by: Option<Weak<Run>>,
 }
-
-/// Says whether a command may be started.
-type Permit = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl ShellCommand {
     /// A command from the text that the shell reads.
@@ -270,7 +268,7 @@ impl ShellCommand {
             input: None,
             redactor: None,
             run: 0,
-            permit: None,
+            owned_by: None,
         }
     }
 
@@ -383,15 +381,19 @@ impl ShellCommand {
         {
             self.run = stage.run().root_folder().map_or(0, mark::run_number);
         }
-        let run = Arc::downgrade(stage.run());
-        self.permit = Some(Arc::new(move || run.upgrade().is_none_or(|run| run.is_owned())));
+        self.owned_by = Some(Arc::downgrade(stage.run()));
         self
+    }
+
+    /// The run that the command belongs to, if that is not over.
+    fn owner(&self) -> Option<Arc<Run>> {
+        self.owned_by.as_ref().and_then(Weak::upgrade)
     }
 
     /// Refuses to start a command of a run that another process has taken over meanwhile.
     fn permitted(&self) -> Result<(), ProcessError> {
-        match &self.permit {
-            Some(permit) if !permit() => Err(ProcessError::TakenOver),
+        match self.owner() {
+            Some(run) if !run.is_owned() => Err(ProcessError::TakenOver),
             _ => Ok(()),
         }
     }

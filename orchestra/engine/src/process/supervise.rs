@@ -109,16 +109,17 @@ impl Tool {
         let streams = Streams::create(&mut command)?;
         // First the watcher: there is no moment in which the command runs unguarded.
         watcher::ensure().map_err(ShellCommand::spawn_fault)?;
-        // A process that was frozen may have lost the run at any of these steps.
+        // A process that was frozen may have lost the run at any of these steps; also between a look and the start, so the
+        // forked child looks at the locks itself.
+        let run = command.owner();
+        let locks = run.as_ref().map(|run| run.locks()).unwrap_or_default();
         command.permitted()?;
         let started = Instant::now();
-        let mut leader =
-            Leader::start(command.to_std(), command.run, unix::KILL).map_err(ShellCommand::spawn_fault)?;
-        if let Err(lost) = command.permitted() {
-            let clean = leader.destroy();
-            leader.linger(clean);
-            return Err(lost);
-        }
+        let leader = Leader::start(command.to_std(), command.run, unix::KILL, locks);
+        let mut leader = leader.map_err(|fault| {
+            let lost = command.permitted().err();
+            lost.unwrap_or_else(|| ShellCommand::spawn_fault(fault))
+        })?;
         let pipe = leader.child.stdin.take().map(OwnedFd::from);
         let input = pipe.zip(command.input.take());
         let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();
@@ -306,12 +307,18 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// Starts a command in a group of its own and with marks; it gets the signal when the engine dies.
-    pub(super) fn start(mut command: Command, run: u64, at_death: i32) -> io::Result<Self> {
+    /// Starts a command in a group of its own and with marks, unless one of the locks has lost its name; it gets the signal
+    /// when the engine dies. The locks must stay open until then.
+    pub(super) fn start(
+        mut command: Command,
+        run: u64,
+        at_death: i32,
+        locks: Vec<RawFd>,
+    ) -> io::Result<Self> {
         let mark = Engine::this().mark(run);
         let running = Running::begin();
         command.env(MARK_VARIABLE, &mark.variable).process_group(0);
-        unix::prepare_tool(&mut command, mark.limit, at_death);
+        unix::prepare_tool(&mut command, mark.limit, at_death, locks);
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         let handle = Arc::new(Handle::of_child(pid));

@@ -175,12 +175,16 @@ pub(super) fn kill_group_of_handle(leader: BorrowedFd<'_>) -> bool {
     sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Arranges that the child gets a signal when the thread that starts it ends, and bears a mark in its limits.
+/// Arranges that the child gets a signal when the thread that starts it ends, and bears a mark in its limits; and that it
+/// executes nothing if a lock has lost its name by then, since somebody took its run over.
+///
+/// The mark comes before the look: who takes a run over first moves the lock away and then kills what bears the mark. So
+/// the child sees that, or it is killed, whenever the engine or the child is frozen.
 ///
 /// The limit on file locks has had no effect since Linux 2.4.25, yet it passes to every descendant
 /// and can be read by anybody. So it still marks a process whose environment was emptied.
 #[cfg(target_os = "linux")]
-pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32) {
+pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32, locks: Vec<RawFd>) {
     let engine = std::process::id();
     let prepare = move || {
         // SAFETY: plain system calls with numbers and a live `rlimit` on the stack; no allocation,
@@ -200,15 +204,31 @@ pub(super) fn prepare_tool(command: &mut Command, mark: u64, at_death: i32) {
                 libc::setrlimit(libc::RLIMIT_LOCKS, &raw const limit);
             }
         }
-        Ok(())
+        have_names(&locks)
     };
     // SAFETY: `prepare` only makes async-signal-safe calls, see above.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Elsewhere there is neither a parent-death signal nor a way to read the limits of others.
+/// Elsewhere there is neither a parent-death signal nor a way to read the limits of others; the locks are looked at.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn prepare_tool(_command: &mut Command, _mark: u64, _at_death: i32) {}
+pub(super) fn prepare_tool(command: &mut Command, _mark: u64, _at_death: i32, locks: Vec<RawFd>) {
+    // SAFETY: `have_names` only makes async-signal-safe calls.
+    unsafe { command.pre_exec(move || have_names(&locks)) };
+}
+
+/// Fails if one of these files has no name any more. Allocates nothing and takes no lock, as needed between fork and exec.
+fn have_names(files: &[RawFd]) -> io::Result<()> {
+    for file in files {
+        // SAFETY: all zeroes is a valid `stat`, which lives on the stack.
+        let mut found: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as above; a number that is no open file makes the call fail.
+        if unsafe { libc::fstat(*file, &raw mut found) } == 0 && found.st_nlink == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ESTALE));
+        }
+    }
+    Ok(())
+}
 
 /// Forks a child that runs a function and nothing else, with a socket as its only descriptor; returns its number.
 ///

@@ -229,6 +229,12 @@ impl OpenFile {
         self.file.metadata()
     }
 
+    /// The number of the open file, as long as this lives.
+    #[cfg(unix)]
+    pub(crate) fn descriptor(&self) -> std::os::fd::RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.file)
+    }
+
     pub(crate) fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
     }

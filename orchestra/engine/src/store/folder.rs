@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::ErrorKind;
+#[cfg(unix)]
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -504,6 +506,11 @@ impl RunStore for FolderStore {
 
     fn still_mine(&self) -> Result<(), StoreError> {
         self.ownership.still_mine()
+    }
+
+    #[cfg(unix)]
+    fn locks(&self) -> Vec<RawFd> {
+        self.ownership.locks()
     }
 
     fn position(&self) -> Position {

@@ -21,6 +21,8 @@ pub(crate) mod tests;
 mod view;
 
 use std::future::Future;
+#[cfg(unix)]
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
@@ -105,6 +107,12 @@ pub(crate) trait RunStore: Send + Sync + 'static {
     /// Whether nobody has taken the run over (rule D5).
     fn still_mine(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// The files whose names are moved away when somebody takes the run over, or one around it; open as long as this lives.
+    #[cfg(unix)]
+    fn locks(&self) -> Vec<RawFd> {
+        Vec::new()
     }
 
     /// Writes the record of a state that the journal had lost, makes it durable, and removes the checkpoint that knew it,

@@ -3,12 +3,16 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, ErrorKind};
+#[cfg(unix)]
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(unix)]
+use super::files::SystemFiles;
 use super::files::{Access, FileSystem, OpenFile};
 use super::obstacle;
 use super::{ARTIFACT_INDEX, ARTIFACTS, EVENTS, JOURNAL, MANIFEST, RunStore, StoreError};
@@ -269,6 +273,21 @@ impl Ownership {
             Ok(_) => self.around.as_ref().map_or(Ok(()), |around| around.still_mine()),
             Err(error) => Err(StoreError::io("read", self.lock.path(), error)),
         }
+    }
+
+    /// The lock files of the run and of those around it. A file without a name, as a file system within the process may
+    /// have it, is none.
+    #[cfg(unix)]
+    pub(crate) fn locks(&self) -> Vec<RawFd> {
+        let mut locks = self
+            .around
+            .as_ref()
+            .map(|around| around.locks())
+            .unwrap_or_default();
+        if SystemFiles.links(&self.lock).is_ok_and(|links| links > 0) {
+            locks.push(self.lock.descriptor());
+        }
+        locks
     }
 
     /// Says why the lock file has no name any more: whoever takes a run over puts another in its place.
