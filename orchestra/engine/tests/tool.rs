@@ -407,6 +407,16 @@ impl ProcessRunner for Frozen {
 
 #[tokio::test]
 async fn a_command_that_was_about_to_start_does_not_when_the_run_is_taken_over() {
+    take_over_before_a_command(false).await;
+}
+
+#[tokio::test]
+async fn a_command_that_was_about_to_start_does_not_when_its_run_is_over() {
+    take_over_before_a_command(true).await;
+}
+
+/// Takes a run over just before it starts a command, which it goes on to do, perhaps when it has noticed.
+async fn take_over_before_a_command(noticed: bool) {
     let place = tempfile::tempdir().unwrap();
     let (run_dir, log) = (place.path().join("run"), place.path().join("log"));
     let graph = || tool(&format!("echo ran >> {}", log.display()), "", "");
@@ -424,9 +434,16 @@ async fn a_command_that_was_about_to_start_does_not_when_the_run_is_taken_over()
     let new = Engine::builder().build().unwrap();
     let second = new.resume_loaded(&run_dir, graph(), ()).take_over();
     assert!(second.await.unwrap().wait().await.unwrap().is_success());
+    let first = tokio::spawn(first.wait());
+    if noticed {
+        // The engine looks at the lock from time to time.
+        while !first.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
     thawed.notify_one();
     assert!(matches!(end.recv().await.unwrap(), Err(ProcessError::TakenOver)));
-    assert!(first.wait().await.is_err());
+    assert!(first.await.unwrap().is_err());
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\n");
 }
 

@@ -385,17 +385,14 @@ impl ShellCommand {
         self
     }
 
-    /// The run that the command belongs to, if that is not over.
-    fn owner(&self) -> Option<Arc<Run>> {
-        self.owned_by.as_ref().and_then(Weak::upgrade)
-    }
-
-    /// Refuses to start a command of a run that another process has taken over meanwhile.
-    fn permitted(&self) -> Result<(), ProcessError> {
-        match self.owner() {
-            Some(run) if !run.is_owned() => Err(ProcessError::TakenOver),
-            _ => Ok(()),
-        }
+    /// Refuses to start a command of a run that another process has taken over meanwhile; gives the run, if there is one.
+    fn permitted(&self) -> Result<Option<Arc<Run>>, ProcessError> {
+        let Some(run) = &self.owned_by else {
+            return Ok(None);
+        };
+        // A run that is over, as it is soon after its loss was noticed, starts nothing either.
+        let run = run.upgrade().filter(|run| run.is_owned());
+        run.map(Some).ok_or(ProcessError::TakenOver)
     }
 
     /// What the command finds on its standard input, which ends behind it; without it, the input is empty.

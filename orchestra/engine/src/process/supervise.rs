@@ -105,14 +105,13 @@ struct Tool {
 
 impl Tool {
     fn start(mut command: ShellCommand, stopped: PipeReader) -> Result<Self, ProcessError> {
-        command.permitted()?;
+        let run = command.permitted()?;
+        let locks = run.as_ref().map(|run| run.locks()).unwrap_or_default();
         let streams = Streams::create(&mut command)?;
         // First the watcher: there is no moment in which the command runs unguarded.
         watcher::ensure().map_err(ShellCommand::spawn_fault)?;
         // A process that was frozen may have lost the run at any of these steps; also between a look and the start, so the
         // forked child looks at the locks itself.
-        let run = command.owner();
-        let locks = run.as_ref().map(|run| run.locks()).unwrap_or_default();
         command.permitted()?;
         let started = Instant::now();
         let leader = Leader::start(command.to_std(), command.run, unix::KILL, locks);
