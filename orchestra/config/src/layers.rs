@@ -144,7 +144,14 @@ impl Layer {
             return self.text.span;
         };
         let start = line.saturating_add(u32::try_from(inside).unwrap_or(0));
-        Span::new(start, start.saturating_add(length))
+        let span = Span::new(start, start.saturating_add(length));
+        let found = self.source.text().get(span.start as usize..span.end as usize);
+        // In a line that is folded or escaped the columns are others.
+        if found == self.text.get(range) {
+            span
+        } else {
+            Span::new(line, line)
+        }
     }
 
     /// Where in the file each line of the text begins. Of a text that is folded or escaped, what follows the first line

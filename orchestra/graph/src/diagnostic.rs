@@ -105,12 +105,33 @@ pub struct Diagnostic {
     pub edge: Option<(String, String)>,
 }
 
+/// From how many bytes on a message is too long to be read in one line.
+const LONG_MESSAGE: usize = 400;
+
+/// How many characters of a quoted text a long message keeps.
+const LONG_QUOTE: usize = 80;
+
+/// A message with the beginnings of the texts that it quotes in backticks.
+fn with_short_quotes(message: &str) -> String {
+    let parts = message
+        .split('`')
+        .map(|part| match part.char_indices().nth(LONG_QUOTE) {
+            Some((at, _)) => format!("{}..", &part[..at]),
+            None => part.to_owned(),
+        });
+    parts.collect::<Vec<_>>().join("`")
+}
+
 impl Diagnostic {
-    /// A diagnostic of the given severity. Line breaks that the message quotes are written as `\n` and `\r`.
+    /// A diagnostic of the given severity. Line breaks that the message quotes are written as `\n` and `\r`, and of a long
+    /// text in backticks only the beginning is kept.
     pub fn new(code: &'static str, severity: Severity, message: impl Into<String>, span: Span) -> Diagnostic {
         let mut message = message.into();
         if message.contains(['\n', '\r']) {
             message = message.replace('\n', "\\n").replace('\r', "\\r");
+        }
+        if message.len() > LONG_MESSAGE {
+            message = with_short_quotes(&message);
         }
         Diagnostic {
             code,

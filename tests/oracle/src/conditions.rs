@@ -36,15 +36,21 @@ impl Seen {
 
     /// A fact of the stage itself, or a record of another one; the context cannot hide it.
     fn own(&self, key: &str) -> Option<String> {
-        let parts: Vec<&str> = key.split('.').collect();
-        Some(match parts[..] {
-            ["visits", node] => self.visits.get(node).copied().unwrap_or(0).to_string(),
-            ["stages", node, "outcome"] => self.outcomes.get(node).cloned().unwrap_or_default(),
-            ["outcome"] => self.outcome.clone(),
-            ["preferred_label"] => self.preferred_label.clone(),
-            ["failure_reason"] => self.failure_reason.clone(),
-            ["current_node"] => self.current_node.clone(),
-            ["last_stage"] => self.last_stage.clone(),
+        if let Some(node) = key.strip_prefix("visits.") {
+            return Some(self.visits.get(node).copied().unwrap_or(0).to_string());
+        }
+        let of_stage = key
+            .strip_prefix("stages.")
+            .and_then(|rest| rest.strip_suffix(".outcome"));
+        if let Some(node) = of_stage {
+            return Some(self.outcomes.get(node).cloned().unwrap_or_default());
+        }
+        Some(match key {
+            "outcome" => self.outcome.clone(),
+            "preferred_label" => self.preferred_label.clone(),
+            "failure_reason" => self.failure_reason.clone(),
+            "current_node" => self.current_node.clone(),
+            "last_stage" => self.last_stage.clone(),
             _ => return None,
         })
     }

@@ -164,7 +164,8 @@ fn block(piece: Piece<'_>) -> Option<Value> {
 /// An answer under way.
 #[derive(Default)]
 pub(super) struct Answer {
-    blocks: BTreeMap<u64, Block>,
+    /// By their index, and the number among those that a server gave one index.
+    blocks: BTreeMap<(u64, usize), Block>,
     stop: Option<String>,
     counts: Counts,
 }
@@ -238,9 +239,10 @@ impl Block {
 impl Answer {
     fn delta(&mut self, data: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
         let delta = &data["delta"];
-        let block = data["index"]
-            .as_u64()
-            .and_then(|index| self.blocks.get_mut(&index));
+        let block = data["index"].as_u64().and_then(|index| {
+            let of_index = self.blocks.range_mut((index, 0)..=(index, usize::MAX));
+            of_index.map(|(_, block)| block).next_back()
+        });
         match (text_of(delta, "type"), block) {
             ("text_delta", Some(Block::Text(text))) => {
                 let more = text_of(delta, "text");
@@ -273,7 +275,7 @@ impl Reading for Answer {
             return Err(Fault::malformed("the answer has no `content`"));
         };
         let blocks = content.iter().filter_map(Block::of);
-        self.blocks = (0..).zip(blocks).collect();
+        self.blocks = (0..).map(|index| (index, 0)).zip(blocks).collect();
         self.stop = body["stop_reason"].as_str().map(str::to_owned);
         Ok(())
     }
@@ -290,7 +292,8 @@ impl Reading for Answer {
                     {
                         on_text(text);
                     }
-                    self.blocks.insert(index, block);
+                    let same = self.blocks.range((index, 0)..=(index, usize::MAX)).count();
+                    self.blocks.insert((index, same), block);
                 }
             }
             "content_block_delta" => self.delta(&data, on_text)?,

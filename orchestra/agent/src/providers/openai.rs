@@ -188,7 +188,9 @@ impl Answer {
 
     /// Puts pieces of one detail together: text is appended, what names it is kept.
     fn detail(&mut self, piece: &Value) {
-        let same = |last: &&mut Value| last["index"] == piece["index"] && last["type"] == piece["type"];
+        let same = |last: &&mut Value| {
+            last.is_object() && last["index"] == piece["index"] && last["type"] == piece["type"]
+        };
         let Some(last) = self.details.last_mut().filter(same) else {
             self.details.push(piece.clone());
             return;

@@ -141,7 +141,7 @@ impl<'s> Lexer<'s> {
         let rest = &self.bytes[start..];
         let mut end = start + rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
         self.at = end;
-        if end > start && self.bytes[end - 1] == b'\r' {
+        while end > start && self.bytes[end - 1] == b'\r' {
             end -= 1;
         }
         self.comments.push(Comment {
@@ -320,7 +320,9 @@ pub(crate) fn inside(source: &str, literal: Span, range: std::ops::Range<usize>)
         return Span::new(at(range.start), at(range.end));
     }
     let mut decoded = 0;
-    let mut bounds = [literal.end.saturating_sub(1); 2];
+    // One that is not closed ends with its last character.
+    let is_closed = text.len() > 1 && text.ends_with('"');
+    let mut bounds = [literal.end.saturating_sub(u32::from(is_closed)); 2];
     let mut found = [false; 2];
     let mut characters = text.char_indices().skip(1);
     while let Some((at, character)) = characters.next() {

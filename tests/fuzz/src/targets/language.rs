@@ -254,7 +254,10 @@ fn count(items: &[syn::Item], counted: &mut (usize, Option<usize>)) {
                     .map(|segment| segment.ident.to_string());
                 counted.0 += usize::from(name.as_deref() == Some("compile_error"));
             }
-            syn::Item::Enum(item) if item.ident == "Node" => counted.1 = Some(item.variants.len()),
+            // A node that is called `node` has an empty enum of that name too, in a module of its own.
+            syn::Item::Enum(item) if item.ident == "Node" => {
+                counted.1 = counted.1.max(Some(item.variants.len()));
+            }
             syn::Item::Mod(inner) => {
                 if let Some((_, items)) = &inner.content {
                     count(items, counted);
