@@ -154,6 +154,11 @@ impl Lines {
         }
         hide(&self.folder)?;
         self.mark()?;
+        // Behind the mark, since an empty folder of a run that is not under way is removed.
+        fs::create_dir_all(&self.folder).map_err(|source| WorkspaceFault::Folder {
+            path: self.folder.clone(),
+            source,
+        })?;
         let mut heads = Vec::with_capacity(self.slots.len());
         let mut unsettled = false;
         for (at, (slot, tree)) in self.slots.iter().zip(&line.trees).enumerate() {
@@ -440,28 +445,38 @@ pub(crate) fn is_open(worktrees: &Path, run: &str) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Removes the marks of runs that have no trees any more.
+/// Removes the marks of runs that have no trees any more, with their empty folders: a process that was frozen makes both
+/// anew when it goes on behind the end of the run.
 pub(crate) fn forget_marks(worktrees: &Path) {
     for entry in fs::read_dir(worktrees).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_name().and_then(|name| name.to_str());
-        let run = name.and_then(|name| name.strip_suffix(".lock"));
-        if run.is_some_and(|run| !worktrees.join(run).exists() && !is_open(worktrees, run)) {
+        let Some(run) = name.and_then(|name| name.strip_suffix(".lock")) else {
+            continue;
+        };
+        if is_open(worktrees, run) {
+            continue;
+        }
+        let folder = worktrees.join(run);
+        // One that holds something stays.
+        let _ = fs::remove_dir(&folder);
+        if !folder.exists() {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Keeps the trees out of what git tells the user of their own work tree, in case they lie in it.
+/// Makes the folder around that of a run's trees, and keeps the trees out of what git tells the user of their own work tree,
+/// in case they lie in it.
 fn hide(folder: &Path) -> Result<(), WorkspaceFault> {
     let fault = |path: &Path| {
         let path = path.to_owned();
         move |source| WorkspaceFault::Folder { path, source }
     };
-    fs::create_dir_all(folder).map_err(fault(folder))?;
     let Some(worktrees) = folder.parent() else {
         return Ok(());
     };
+    fs::create_dir_all(worktrees).map_err(fault(worktrees))?;
     let ours = match worktrees.parent() {
         Some(around) if around.file_name().is_some_and(|name| name == ".orchestra") => around,
         _ => worktrees,

@@ -145,3 +145,24 @@ fn branches_of_others_and_dangling_entries_are_left_or_mended() {
     assert_eq!(refs(&yard), "refs/heads/orchestra/mine\n");
     assert!(!yard.git(&["worktree", "list"]).contains("trees"));
 }
+
+#[test]
+fn what_a_frozen_process_makes_behind_the_end_of_its_run_is_removed() {
+    let yard = Yard::new();
+    let (repository, ..) = yard.ready();
+    let trees = yard.folder.path().join("trees");
+    for run in ["gone", "filled", "open"] {
+        fs::create_dir_all(trees.join(run)).unwrap();
+        fs::write(trees.join(format!("{run}.lock")), "").unwrap();
+    }
+    fs::write(trees.join("filled/file"), "").unwrap();
+    let open = fs::File::open(trees.join("open.lock")).unwrap();
+    open.try_lock().unwrap();
+    swept(&yard, &repository, |options| options.dry_run = true);
+    assert!(trees.join("gone").exists());
+    swept(&yard, &repository, |_| {});
+    let is_there = |name: &str| trees.join(name).exists();
+    assert!(!is_there("gone") && !is_there("gone.lock"));
+    assert!(is_there("filled/file") && is_there("filled.lock"));
+    assert!(is_there("open") && is_there("open.lock"));
+}
