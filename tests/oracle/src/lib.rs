@@ -26,42 +26,57 @@ pub use driver::trace_of;
 pub use generate::{Case, cases, graphs};
 pub use trace::{Delay, End, Recorded, Step, Trace, Way, node_of};
 
-use orchestra_graph::{Analysis, Limits, LoadOptions, Pipeline, Source, load, lower, parse};
+use orchestra_graph::{Analysis, Limits, LoadOptions, Pipeline, Report, Source, load, lower, parse};
 
 /// Loads a pipeline; the error is what the loader reports.
 ///
 /// # Errors
 /// The messages of the errors, one a line.
 pub fn load_pipeline(dot: &str) -> Result<Pipeline, String> {
+    load_reported(dot).map(|(pipeline, _)| pipeline)
+}
+
+/// Loads a pipeline; also gives what the loader says of it.
+fn load_reported(dot: &str) -> Result<(Pipeline, Report), String> {
     let loaded = load(Source::new("oracle.dot", dot), &LoadOptions::default());
+    let report = loaded.report.clone();
     let told = || {
-        let errors = loaded
-            .report
+        let errors = report
             .errors()
             .map(|fault| format!("{}: {}", fault.code, fault.message));
         errors.collect::<Vec<_>>().join("\n")
     };
-    loaded.pipeline().ok_or_else(told)
+    let pipeline = loaded.pipeline().ok_or_else(told)?;
+    Ok((pipeline, report))
 }
 
-/// Loads a graph from its text, and puts the joins that it was drawn with into the table; also says at which fan-outs
-/// the loader found others.
+/// Loads a graph from its text, and puts the joins that it was drawn with into the table; also says where the
+/// loader found others, unless it warns that a branch leads back before its fan-out: there P1 does not say which fan-in is
+/// the first that every branch reaches.
 ///
 /// # Errors
 /// The messages of the errors, one a line.
 pub fn load_drawn(graph: &Graph, dot: &str) -> Result<(Pipeline, Vec<String>), String> {
-    let mut pipeline = load_pipeline(dot)?;
+    let (mut pipeline, report) = load_reported(dot)?;
+    let leads_back = |fan_out: &str| {
+        let told = format!("a branch of `{fan_out}` leads back");
+        let mut warnings = report.diagnostics.iter();
+        warnings.any(|warning| warning.code == "parallel_reentry" && warning.message.starts_with(&told))
+    };
     let mut others = Vec::new();
-    for (fan_out, join) in &graph.joins {
-        let (Some(at), Some(join)) = (pipeline.find(fan_out), pipeline.find(join)) else {
+    for (fan_out, drawn) in &graph.joins {
+        let (Some(at), Some(join)) = (pipeline.find(fan_out), pipeline.find(drawn)) else {
             continue;
         };
         let row = &mut pipeline.nodes.to_mut()[at.at()];
         if let Some(found) = &mut row.fan_out
             && found.join != join
         {
-            found.join = join;
-            others.push(fan_out.clone());
+            let met = std::mem::replace(&mut found.join, join);
+            if !leads_back(fan_out) {
+                let met = &pipeline.nodes[met.at()].id;
+                others.push(format!("`{fan_out}` joins at `{met}`, drawn at `{drawn}`"));
+            }
         }
     }
     Ok((pipeline, others))
