@@ -33,6 +33,7 @@ mod needs;
 mod needs_text;
 mod offline;
 mod output;
+mod ownership;
 mod pending;
 mod pinned;
 pub mod process;
@@ -103,6 +104,7 @@ pub use orchestra_core::{
     RunFailure, SharedPipeline, Snapshot, Status, UnmetCondition, Usage, WithheldOption, candidates,
 };
 pub use output::{StageText, TextStream};
+pub use ownership::RunOwnership;
 pub use redact::{RedactedStream, Redactor};
 pub use registry::Registry;
 pub use replay::ReplayBuilder;

@@ -345,6 +345,14 @@ impl Run {
         }
     }
 
+    /// The run that no stage of another one has started, around this one or this one itself.
+    pub(crate) fn outermost(self: &Arc<Run>) -> Arc<Run> {
+        match &self.origin.parent {
+            Some(parent) => parent.run.outermost(),
+            None => self.clone(),
+        }
+    }
+
     /// Where stages keep files: the run folder, else a temporary one that is made at the first need.
     pub(crate) fn files(&self) -> Result<Arc<dyn RunStore>, StoreError> {
         if let Some(store) = &self.store {

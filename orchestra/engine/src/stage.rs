@@ -22,6 +22,7 @@ use crate::id::RunId;
 use crate::interview::{AskError, ask_until_accepted};
 use crate::ledger::{OverBudget, Reservation, budget_of, stricter};
 use crate::output::TextStream;
+use crate::ownership::RunOwnership;
 use crate::redact::Redactor;
 use crate::requests::Request;
 use crate::run::{Place, Run};
@@ -239,6 +240,12 @@ impl StageContext {
     /// Waits by the engine's clock, which a test may have replaced.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.run.settings.clock.sleep(duration)
+    }
+
+    /// Returns what says whether the run of this stage, or that around it, is still this process's: for what changes things
+    /// outside of the run folder.
+    pub fn ownership(&self) -> RunOwnership {
+        RunOwnership::of(&self.run.outermost())
     }
 
     /// A key such as `build#2/1` that is the same when the attempt is repeated after a crash, for calls that must

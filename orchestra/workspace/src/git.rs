@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use orchestra_engine::RunOwnership;
 use orchestra_engine::process::ContainedProgram;
 
 /// The oldest git that does all that is asked of it: the first with `merge-tree --write-tree`.
@@ -60,6 +61,7 @@ pub struct GitCommand {
     timeout: Duration,
     held: Option<Arc<File>>,
     programs: bool,
+    run: Option<RunOwnership>,
 }
 
 impl GitCommand {
@@ -74,6 +76,7 @@ impl GitCommand {
             timeout: TIMEOUT,
             held: None,
             programs: false,
+            run: None,
         }
     }
 
@@ -131,6 +134,14 @@ impl GitCommand {
     #[must_use]
     pub(crate) fn programs(mut self, programs: bool) -> GitCommand {
         self.programs = programs;
+        self
+    }
+
+    /// The run that it is for: it is not run where that is not this process's any more, and is ended by whoever takes the run
+    /// over.
+    #[must_use]
+    pub(crate) fn of_run(mut self, run: RunOwnership) -> GitCommand {
+        self.run = Some(run);
         self
     }
 
@@ -205,6 +216,12 @@ pub enum GitError {
         /// What the system said.
         source: io::Error,
     },
+    /// Another process has taken the run over, or the run is over.
+    #[error("`git {command}` was not run: the run is not this process's any more")]
+    TakenOver {
+        /// The subcommand.
+        command: String,
+    },
     /// It took too long and was killed.
     #[error("`git {command}` took longer than {} s and was ended", .after.as_secs())]
     TimedOut {
@@ -223,6 +240,7 @@ impl GitError {
             GitError::TooOld { .. } | GitError::UnknownVersion { .. } => "git_too_old",
             GitError::Failed { .. } => "git_failed",
             GitError::TimedOut { .. } => "git_timeout",
+            GitError::TakenOver { .. } => "store_ownership_lost",
         }
     }
 }
@@ -360,7 +378,12 @@ impl Git for SystemGit {
             source,
         };
         let process = self.command(command).map_err(failed)?;
-        let mut program = match ContainedProgram::start(process) {
+        let mut program = match ContainedProgram::start(process, command.run.as_ref()) {
+            Err(_) if command.run.as_ref().is_some_and(|run| !run.is_held()) => {
+                return Err(GitError::TakenOver {
+                    command: command.name(),
+                });
+            }
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(GitError::Missing),
             other => other.map_err(failed)?,
         };

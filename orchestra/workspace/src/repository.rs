@@ -6,13 +6,14 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use orchestra_engine::RunOwnership;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{CommonFolder, Configuration};
 use crate::fault::WorkspaceFault;
-use crate::git::{Git, GitCommand, GitOutput};
+use crate::git::{Git, GitCommand, GitError, GitOutput};
 use crate::lock::RepositoryLock;
 use crate::refs::{base_ref, head_ref, open_ref};
 use crate::tree::Tree;
@@ -108,6 +109,8 @@ struct Inner {
     found: Configuration,
     /// What git is shown in the place of the common folder.
     shown: Option<CommonFolder>,
+    /// The run for which the repository was opened, once it acts.
+    run: OnceLock<RunOwnership>,
     facts: Mutex<Facts>,
 }
 
@@ -178,6 +181,7 @@ impl Repository {
             common: folder.clone(),
             found: Configuration::default(),
             shown: None,
+            run: OnceLock::new(),
             facts: Mutex::default(),
         };
         let opening = Repository(Arc::new(opening));
@@ -214,6 +218,7 @@ impl Repository {
             common: path_of("--git-common-dir")?,
             found: Configuration::parse(&listed),
             shown: None,
+            run: OnceLock::new(),
             facts: Mutex::default(),
         };
         Ok(Repository(Arc::new(inner)))
@@ -236,6 +241,7 @@ impl Repository {
             common: self.0.common.clone(),
             found: self.0.found.clone(),
             shown: Some(shown),
+            run: OnceLock::new(),
             facts: Mutex::default(),
         })))
     }
@@ -442,10 +448,22 @@ impl Repository {
         let Some(shown) = &self.0.shown else {
             return Ok(self.0.git.run(command)?);
         };
-        let command = shown
+        let mut command = shown
             .apply(command)
             .map_err(|source| WorkspaceFault::io(self.name(), self.common(), source))?;
+        if let Some(run) = self.0.run.get() {
+            if !run.is_held() {
+                let command = command.name();
+                return Err(GitError::TakenOver { command }.into());
+            }
+            command = command.of_run(run.clone());
+        }
         Ok(self.0.git.run(&command)?)
+    }
+
+    /// Says for which run commands are run from now on. They are not run where it is not this process's any more.
+    pub(crate) fn act_for(&self, run: &RunOwnership) {
+        let _ = self.0.run.set(run.clone());
     }
 
     /// Runs a command that must succeed.

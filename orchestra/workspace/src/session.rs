@@ -115,6 +115,10 @@ impl Session {
                 ),
             ));
         }
+        let run = stage.stage().ownership();
+        for slot in &self.lines.slots {
+            slot.repository.act_for(&run);
+        }
         let fan_in = stage.stage().node().kind() == kind::FAN_IN;
         let (own, around) = (stage.line().to_owned(), stage.lines_around().to_vec());
         let heads = self.wanted(stage)?;

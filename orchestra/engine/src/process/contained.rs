@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 
+use crate::ownership::RunOwnership;
+
 /// A program that runs as tools do: with the variables of a tool, in a process group of its own, and so that nothing of it
 /// outlives the engine process.
 ///
@@ -16,7 +18,7 @@ use std::process::{Child, Command, ExitStatus};
 ///
 /// let mut command = ContainedProgram::command("git");
 /// command.arg("--version").stdout(Stdio::piped());
-/// let mut program = ContainedProgram::start(command)?;
+/// let mut program = ContainedProgram::start(command, None)?;
 /// let mut text = String::new();
 /// if let Some(mut pipe) = program.child().stdout.take() {
 ///     pipe.read_to_string(&mut text)?;
@@ -43,17 +45,32 @@ impl ContainedProgram {
 
     /// Starts a command. On Linux it is sent TERM when the thread that starts it ends, as it does with the process.
     ///
+    /// One that is started for a run is not started where that is not this process's any more, and is ended by whoever takes
+    /// the run over.
+    ///
     /// # Errors
     ///
-    /// The program, or the watcher that guards it, could not be started.
-    pub fn start(command: Command) -> io::Result<Self> {
+    /// The program, or the watcher that guards it, could not be started, or the run is not this process's.
+    pub fn start(command: Command, run: Option<&RunOwnership>) -> io::Result<Self> {
+        let lost = || io::Error::other("another process has taken the run over");
+        let held = || match run {
+            Some(run) => run.held().map(Some).ok_or_else(lost),
+            None => Ok(None),
+        };
         #[cfg(unix)]
         {
+            let run = held()?;
+            let locks = run.as_ref().map(|run| run.locks()).unwrap_or_default();
+            let folder = run.as_ref().and_then(|run| run.root_folder());
+            let number = folder.map_or(0, super::mark::run_number);
             super::watcher::ensure()?;
-            super::supervise::Leader::start(command, 0, super::unix::TERM, Vec::new()).map(Self)
+            // As for commands of stages, the forked child looks again.
+            held()?;
+            super::supervise::Leader::start(command, number, super::unix::TERM, locks).map(Self)
         }
         #[cfg(not(unix))]
         {
+            held()?;
             let mut command = command;
             command.spawn().map(Self)
         }

@@ -58,7 +58,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -68,6 +68,7 @@ use capture::{OnLine, Sink};
 pub(crate) use peer::{Peer, Relation};
 
 use crate::limit::SystemError;
+use crate::ownership::RunOwnership;
 use crate::redact::Redactor;
 use crate::run::Run;
 use crate::stage::StageContext;
@@ -245,7 +246,7 @@ pub struct ShellCommand {
     #[cfg_attr(windows, allow(dead_code))]
     run: u64,
     /// The run that it belongs to, of which it is started only by the owner.
-    owned_by: Option<Weak<Run>>,
+    owned_by: Option<RunOwnership>,
 }
 
 impl ShellCommand {
@@ -381,18 +382,16 @@ impl ShellCommand {
         {
             self.run = stage.run().root_folder().map_or(0, mark::run_number);
         }
-        self.owned_by = Some(Arc::downgrade(stage.run()));
+        self.owned_by = Some(RunOwnership::of(stage.run()));
         self
     }
 
     /// Refuses to start a command of a run that another process has taken over meanwhile; gives the run, if there is one.
     fn permitted(&self) -> Result<Option<Arc<Run>>, ProcessError> {
-        let Some(run) = &self.owned_by else {
-            return Ok(None);
-        };
-        // A run that is over, as it is soon after its loss was noticed, starts nothing either.
-        let run = run.upgrade().filter(|run| run.is_owned());
-        run.map(Some).ok_or(ProcessError::TakenOver)
+        match &self.owned_by {
+            Some(run) => run.held().map(Some).ok_or(ProcessError::TakenOver),
+            None => Ok(None),
+        }
     }
 
     /// What the command finds on its standard input, which ends behind it; without it, the input is empty.
