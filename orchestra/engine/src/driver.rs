@@ -251,12 +251,34 @@ impl Driver {
         run: &'h Run,
         handlers: &'h Handlers,
     ) -> Result<Option<RunFailure>, StoreError> {
+        let mut pending = Pending::default();
+        let ended = self.until_end(run, handlers, &mut pending).await;
+        if ended.is_err() {
+            // The run goes on later, and so does what its stages run.
+            run.stop.pauses();
+        }
+        // What was cancelled is over before the run is: no process outlives it.
+        while pending.is_ending() {
+            let (done, _) = poll_fn(|cx| pending.poll(cx)).await;
+            self.done(done, true);
+        }
+        if ended.is_ok() {
+            self.tell_rest().await?;
+        }
+        ended
+    }
+
+    async fn until_end<'h>(
+        &mut self,
+        run: &'h Run,
+        handlers: &'h Handlers,
+        pending: &mut Pending<'h>,
+    ) -> Result<Option<RunFailure>, StoreError> {
         let clock = &run.settings.clock;
         let (time, before) = (self.limits.time, self.before);
         let mut timer = time.map(|limit| clock.sleep(limit.saturating_sub(before)));
-        let mut pending = Pending::default();
-        let ended = loop {
-            match poll_fn(|cx| Poll::Ready(self.go(run, handlers, &mut pending, cx))).await {
+        loop {
+            match poll_fn(|cx| Poll::Ready(self.go(run, handlers, pending, cx))).await {
                 Pause::Wait => {
                     run.wait_begins();
                     // What could not be shown ends the run before it waits.
@@ -264,7 +286,7 @@ impl Driver {
                         run.wait_ends();
                         continue;
                     }
-                    let woken = self.wait(run, &mut pending, &mut timer).await;
+                    let woken = self.wait(run, pending, &mut timer).await;
                     run.wait_ends();
                     match woken {
                         Woken::Answer => {}
@@ -285,18 +307,9 @@ impl Driver {
                     }
                 }
                 Pause::Turn => tokio::task::yield_now().await,
-                Pause::End(ended) => break ended,
+                Pause::End(ended) => return ended,
             }
-        };
-        // What was cancelled is over before the run is: no process outlives it.
-        while pending.is_ending() {
-            let (done, _) = poll_fn(|cx| pending.poll(cx)).await;
-            self.done(done, true);
         }
-        if ended.is_ok() {
-            self.tell_rest().await?;
-        }
-        ended
     }
 
     /// Tells the machine what came of the stages that ended with the run: what they used was paid for.

@@ -4,15 +4,17 @@
 mod children_support;
 mod support;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use children_support::{engine, kept_in, lines, with_child};
-use orchestra_engine::{Engine, EventKind, Outcome, RunResult, RunStatus, Script, StartError};
+use orchestra_engine::{
+    Engine, EventKind, Outcome, RunFolder, RunResult, RunStatus, Script, StartError, Status,
+};
 use orchestra_graph::Pipeline;
 use serde_json::json;
-use support::{Acts, acts, json as read_json, pipeline, short, text};
+use support::{Acts, FileCall, HookedFiles, acts, json as read_json, pipeline, short, text};
 use tokio::sync::Notify;
 
 /// A pipeline whose stage `watch` supervises this child.
@@ -618,4 +620,57 @@ async fn pipelines_run_within_sixteen_others_and_no_deeper() {
         failure.contains("would run within 16 others, and no more are allowed"),
         "{failure}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_goes_on_when_the_run_around_it_could_not_be_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let run_dir = place.path().join("run");
+    let graph = || {
+        let parent = pipeline(
+            "digraph parent {
+                start -> first -> fan; fan -> boss -> join; fan -> quick -> other -> join; join -> exit
+                fan [shape=component]; join [shape=tripleoctagon]
+                first [type=act]; quick [type=act]; other [type=act]
+                boss [shape=house, \"stack.child_dotfile\"=\"child.dot\", \"manager.poll_interval\"=\"30s\"]
+            }",
+        );
+        with_child(parent, "boss", child())
+    };
+    // Once the child is at work, the record of the other branch cannot be written, one time.
+    let begun = Arc::new(Notify::new());
+    let full = Arc::new(AtomicBool::new(false));
+    let (disk, journal) = (full.clone(), run_dir.join("journal.jsonl"));
+    let files = HookedFiles::new(move |call| match call {
+        FileCall::Writes(path) if path == journal && disk.swap(false, Ordering::SeqCst) => {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        _ => Ok(()),
+    });
+    let (begins, waits) = (begun.clone(), begun.clone());
+    let acts_of_first = Acts::new()
+        .on("build", move |_| {
+            begins.notify_one();
+            std::future::pending()
+        })
+        .on("other", move |_| {
+            let (begun, full) = (waits.clone(), full.clone());
+            async move {
+                begun.notified().await;
+                full.store(true, Ordering::SeqCst);
+                Outcome::success()
+            }
+        });
+    let engine = Engine::builder().files(files).build().unwrap();
+    let run = engine.start_loaded(graph(), acts_of_first).run_dir(&run_dir);
+    assert_eq!(run.await.unwrap().wait().await.unwrap_err().code(), "store_io");
+    let child = RunFolder::open(run_dir.join("boss/child")).unwrap();
+    while child.owner().unwrap().is_some() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let engine = Engine::builder().build().unwrap();
+    let run = engine.resume_loaded(&run_dir, graph(), Acts::new());
+    let result = run.await.unwrap().wait().await.unwrap();
+    let boss = result.outcomes.get("boss").unwrap();
+    assert_eq!(boss.status, Status::Success, "{boss:?}");
 }

@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,11 +11,9 @@ use std::time::{Duration, Instant};
 use orchestra_engine::process::{
     Exit, ProcessError, ProcessFuture, ProcessRunner, ShellCommand, SystemProcesses,
 };
-use orchestra_engine::{
-    Access, Engine, EngineBuilder, FileSystem, OpenFile, RunResult, RunStatus, Status, SystemFiles,
-};
+use orchestra_engine::{Engine, EngineBuilder, RunResult, RunStatus, Status};
 use serde_json::json;
-use support::{json, pipeline, text};
+use support::{FileCall, HookedFiles, json, pipeline, text};
 use tokio::sync::{Notify, mpsc};
 
 /// A pipeline of one tool; more attributes of it and more edges may be given.
@@ -447,71 +443,24 @@ async fn take_over_before_a_command(noticed: bool) {
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "ran\n");
 }
 
-/// Files of a process that is frozen behind the last look at its lock, just before it starts the command.
-struct FrozenBehindLook {
-    looks: AtomicUsize,
-    looked: mpsc::UnboundedSender<()>,
-    thawed: Mutex<std::sync::mpsc::Receiver<()>>,
-}
-
-impl FileSystem for FrozenBehindLook {
-    fn links(&self, file: &OpenFile) -> io::Result<u64> {
-        let links = SystemFiles.links(file);
-        let of_command = std::thread::current().name() == Some("orchestra-tool");
-        if of_command && self.looks.fetch_add(1, Ordering::SeqCst) == 1 {
-            self.looked.send(()).unwrap();
-            self.thawed.lock().unwrap().recv().unwrap();
-        }
-        links
-    }
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        SystemFiles.make_folder(path)
-    }
-    fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile> {
-        SystemFiles.open(path, access)
-    }
-    fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        SystemFiles.write_at(file, bytes, offset)
-    }
-    fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
-        SystemFiles.reserve(file, offset, length)
-    }
-    fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()> {
-        SystemFiles.set_length(file, length)
-    }
-    fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
-        SystemFiles.sync_data(file)
-    }
-    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        SystemFiles.sync_all(file)
-    }
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        SystemFiles.sync_folder(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemFiles.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        SystemFiles.remove(path)
-    }
-    fn try_lock(&self, file: &OpenFile) -> io::Result<bool> {
-        SystemFiles.try_lock(file)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_does_not_start_when_the_run_is_taken_over_behind_the_last_look() {
     let place = tempfile::tempdir().unwrap();
     let (run_dir, log) = (place.path().join("run"), place.path().join("log"));
     let graph = || tool(&format!("echo ran >> {}", log.display()), "", "");
     let (looked, mut look) = mpsc::unbounded_channel();
-    let (thaw, thawed) = std::sync::mpsc::channel();
-    let frozen = FrozenBehindLook {
-        looks: AtomicUsize::new(0),
-        looked,
-        thawed: Mutex::new(thawed),
-    };
-    let old = Engine::builder().files(Arc::new(frozen)).build().unwrap();
+    let (thaw, thawed) = std::sync::mpsc::channel::<()>();
+    let (looks, thawed) = (AtomicUsize::new(0), Mutex::new(thawed));
+    let files = HookedFiles::new(move |call| {
+        let of_command = std::thread::current().name() == Some("orchestra-tool");
+        // It is frozen behind the second look at its lock, just before it starts the command.
+        if matches!(call, FileCall::Looked) && of_command && looks.fetch_add(1, Ordering::SeqCst) == 1 {
+            looked.send(()).unwrap();
+            thawed.lock().unwrap().recv().unwrap();
+        }
+        Ok(())
+    });
+    let old = Engine::builder().files(files).build().unwrap();
     let first = old.start_loaded(graph(), ()).run_dir(&run_dir).await.unwrap();
     look.recv().await.unwrap();
     let new = Engine::builder().build().unwrap();

@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use orchestra_engine::{
-    Engine, EventKind, FieldSpec, FieldType, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome,
-    Registry, RunEvent, RunHandle, RunResult, StageContext, StageEnd, Words,
+    Access, Engine, EventKind, FieldSpec, FieldType, FileSystem, Handler, HandlerFuture, HandlerSet,
+    KindSpec, Kinds, OpenFile, Outcome, Registry, RunEvent, RunHandle, RunResult, StageContext, StageEnd,
+    SystemFiles, Words,
 };
 use orchestra_graph::{LoadOptions, Pipeline, Source, load};
 use serde_json::Value;
@@ -216,5 +218,68 @@ impl orchestra_engine::Clock for TestClock {
 
     fn sleep(&self, duration: std::time::Duration) -> orchestra_engine::Sleep {
         Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// What a test is told of the files of an engine.
+pub(crate) enum FileCall<'a> {
+    /// It has looked whether a file has a name.
+    Looked,
+    /// It is about to write to a file.
+    Writes(&'a Path),
+}
+
+type FileHook = dyn Fn(FileCall<'_>) -> io::Result<()> + Send + Sync;
+
+/// The files of the system, with a test that looks on and may fail a call.
+pub(crate) struct HookedFiles(Box<FileHook>);
+
+impl HookedFiles {
+    pub(crate) fn new(
+        hook: impl Fn(FileCall<'_>) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Arc<HookedFiles> {
+        Arc::new(HookedFiles(Box::new(hook)))
+    }
+}
+
+impl FileSystem for HookedFiles {
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        SystemFiles.make_folder(path)
+    }
+    fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile> {
+        SystemFiles.open(path, access)
+    }
+    fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+        (self.0)(FileCall::Writes(file.path()))?;
+        SystemFiles.write_at(file, bytes, offset)
+    }
+    fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
+        SystemFiles.reserve(file, offset, length)
+    }
+    fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()> {
+        SystemFiles.set_length(file, length)
+    }
+    fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
+        SystemFiles.sync_data(file)
+    }
+    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
+        SystemFiles.sync_all(file)
+    }
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        SystemFiles.sync_folder(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemFiles.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemFiles.remove(path)
+    }
+    fn try_lock(&self, file: &OpenFile) -> io::Result<bool> {
+        SystemFiles.try_lock(file)
+    }
+    fn links(&self, file: &OpenFile) -> io::Result<u64> {
+        let links = SystemFiles.links(file);
+        (self.0)(FileCall::Looked)?;
+        links
     }
 }
