@@ -515,7 +515,7 @@ impl Git for Frozen {
             let lock = self.folder.join(name).join(".git/orchestra.lock");
             std::fs::File::open(lock).is_ok_and(|file| file.try_lock().is_err())
         };
-        if !NAMES.iter().any(|name| is_locked(&name)) && run_of(&self.folder).join("manifest.json").exists() {
+        if !NAMES.iter().any(is_locked) && run_of(&self.folder).join("manifest.json").exists() {
             self.free.lock().unwrap().push(call);
         }
         if call == self.at {
