@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::MARK_VARIABLE;
 
-/// How the soft limit is put together: 30 bits for the engine, 12 for the run in it, 22 for the command.
-const COMMAND_BITS: u32 = 22;
-const RUN_BITS: u32 = 12;
+/// How the soft limit is put together: 30 bits for the engine, 16 for the run in it, 18 for the command. Of two
+/// runs of one engine process with the same bits, who takes one over ends the tools of the other too.
+const COMMAND_BITS: u32 = 18;
+const RUN_BITS: u32 = 16;
 /// Neither a limit that somebody might set, nor the number that stands for no limit.
 const LEAST_ENGINE: u64 = 1 << 26;
 const MOST_ENGINE: u64 = (1 << 30) - 1;
