@@ -5,78 +5,19 @@
 mod support;
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use orchestra_engine::{
-    Access, Engine, FileSystem, OpenFile, Outcome, RunFolder, RunStatus, StartError, StoreError, SystemFiles,
-};
-use support::{Acts, acts, event_lines};
+use orchestra_engine::{Engine, Outcome, RunFolder, RunStatus, StartError, StoreError};
+use support::{Acts, FileCall, HookedFiles, acts, event_lines};
 use tokio::sync::{Barrier, Notify};
-
-/// A disk that is never waited for, since no test takes the power away; it counts how often it should have been.
-#[derive(Default)]
-struct Quick {
-    shared: AtomicUsize,
-    records: AtomicUsize,
-}
-
-impl FileSystem for Quick {
-    fn make_folder(&self, path: &Path) -> io::Result<()> {
-        SystemFiles.make_folder(path)
-    }
-    fn open(&self, path: &Path, access: Access) -> io::Result<OpenFile> {
-        SystemFiles.open(path, access)
-    }
-    fn write_at(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if file.path().ends_with("journal.jsonl") {
-            self.records.fetch_add(1, Ordering::SeqCst);
-        }
-        SystemFiles.write_at(file, bytes, offset)
-    }
-    fn reserve(&self, file: &OpenFile, offset: u64, length: u64) -> io::Result<()> {
-        SystemFiles.reserve(file, offset, length)
-    }
-    fn set_length(&self, file: &OpenFile, length: u64) -> io::Result<()> {
-        SystemFiles.set_length(file, length)
-    }
-    fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
-        if file
-            .path()
-            .extension()
-            .is_some_and(|extension| extension == "log")
-        {
-            self.shared.fetch_add(1, Ordering::SeqCst);
-        }
-        Ok(())
-    }
-    fn sync_all(&self, _: &OpenFile) -> io::Result<()> {
-        Ok(())
-    }
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemFiles.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        SystemFiles.remove(path)
-    }
-    fn try_lock(&self, file: &OpenFile) -> io::Result<bool> {
-        SystemFiles.try_lock(file)
-    }
-    fn links(&self, file: &OpenFile) -> io::Result<u64> {
-        SystemFiles.links(file)
-    }
-}
 
 const GRAPH: &str = "start -> a -> b -> c -> exit";
 
 fn engine() -> Engine {
     Engine::builder()
-        .files(Arc::new(Quick::default()))
+        .files(HookedFiles::new(|_| Ok(())))
         .build()
         .unwrap()
 }
@@ -236,7 +177,20 @@ fn a_journal_with_a_bit_changed_is_refused_or_loses_only_its_last_record() {
 async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
     const RUNS: usize = 40;
     let place = place();
-    let disk = Arc::new(Quick::default());
+    let (shared, records) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (syncs, writes) = (shared.clone(), records.clone());
+    let disk = HookedFiles::new(move |call| {
+        match call {
+            FileCall::Writes(path) if path.ends_with("journal.jsonl") => {
+                writes.fetch_add(1, Ordering::SeqCst);
+            }
+            FileCall::Syncs(path) if path.extension().is_some_and(|extension| extension == "log") => {
+                syncs.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        Ok(())
+    });
     let engine = Engine::builder()
         .files(disk.clone())
         .runs_dir(place.path())
@@ -264,10 +218,7 @@ async fn runs_side_by_side_share_their_syncs_and_leave_no_log() {
     for run in runs {
         assert!(run.wait().await.unwrap().is_success());
     }
-    let (shared, records) = (
-        disk.shared.load(Ordering::SeqCst),
-        disk.records.load(Ordering::SeqCst),
-    );
+    let (shared, records) = (shared.load(Ordering::SeqCst), records.load(Ordering::SeqCst));
     assert!(
         0 < shared && shared < records,
         "{shared} syncs for {records} records"

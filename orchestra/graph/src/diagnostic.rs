@@ -108,17 +108,19 @@ pub struct Diagnostic {
 /// From how many bytes on a message is too long to be read in one line.
 const LONG_MESSAGE: usize = 400;
 
-/// How many characters of a quoted text a long message keeps.
-const LONG_QUOTE: usize = 80;
+/// How many characters of a quoted text, and of the words between two, a long message keeps.
+const LONG_QUOTE: [usize; 2] = [80, 240];
 
 /// A message with the beginnings of the texts that it quotes in backticks.
 fn with_short_quotes(message: &str) -> String {
-    let parts = message
-        .split('`')
-        .map(|part| match part.char_indices().nth(LONG_QUOTE) {
-            Some((at, _)) => format!("{}..", &part[..at]),
+    let parts = message.split('`').enumerate().map(|(at, part)| {
+        // A text that holds a backtick itself makes quotes of the words behind it.
+        let most = LONG_QUOTE[usize::from(at % 2 == 0)];
+        match part.char_indices().nth(most) {
+            Some((end, _)) => format!("{}..", &part[..end]),
             None => part.to_owned(),
-        });
+        }
+    });
     parts.collect::<Vec<_>>().join("`")
 }
 

@@ -52,25 +52,16 @@ impl ContainedProgram {
     ///
     /// The program, or the watcher that guards it, could not be started, or the run is not this process's.
     pub fn start(command: Command, run: Option<&RunOwnership>) -> io::Result<Self> {
-        let lost = || io::Error::other("another process has taken the run over");
-        let held = || match run {
-            Some(run) => run.held().map(Some).ok_or_else(lost),
-            None => Ok(None),
-        };
         #[cfg(unix)]
         {
-            let run = held()?;
-            let locks = run.as_ref().map(|run| run.locks()).unwrap_or_default();
-            let folder = run.as_ref().and_then(|run| run.root_folder());
-            let number = folder.map_or(0, super::mark::run_number);
             super::watcher::ensure()?;
-            // As for commands of stages, the forked child looks again.
-            held()?;
-            super::supervise::Leader::start(command, number, super::unix::TERM, locks).map(Self)
+            super::supervise::Leader::start(command, run, super::unix::TERM).map(Self)
         }
         #[cfg(not(unix))]
         {
-            held()?;
+            if run.is_some_and(|run| !run.is_held()) {
+                return Err(io::Error::other("another process has taken the run over"));
+            }
             let mut command = command;
             command.spawn().map(Self)
         }

@@ -58,7 +58,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -70,7 +69,6 @@ pub(crate) use peer::{Peer, Relation};
 use crate::limit::SystemError;
 use crate::ownership::RunOwnership;
 use crate::redact::Redactor;
-use crate::run::Run;
 use crate::stage::StageContext;
 
 pub use contained::ContainedProgram;
@@ -80,7 +78,7 @@ pub(crate) use descendants::end_tools;
 #[doc(hidden)]
 pub use descendants::is_own_process;
 #[cfg(unix)]
-pub(crate) use mark::RunMark;
+pub(crate) use mark::{RunMark, run_number};
 pub use reaper::run_as_subreaper;
 pub use runner::{ProcessFuture, ProcessRunner, SystemProcesses};
 pub(crate) use threads::has_thread;
@@ -242,11 +240,8 @@ pub struct ShellCommand {
     on_line: Option<OnLine>,
     input: Option<Vec<u8>>,
     redactor: Option<Redactor>,
-    /// The number of the run that it belongs to, in the marks.
-    #[cfg_attr(windows, allow(dead_code))]
-    run: u64,
-    /// The run that it belongs to, of which it is started only by the owner.
-    owned_by: Option<RunOwnership>,
+    /// The run that it belongs to: only its owner starts it.
+    run: Option<RunOwnership>,
 }
 
 impl ShellCommand {
@@ -268,8 +263,7 @@ impl ShellCommand {
             on_line: None,
             input: None,
             redactor: None,
-            run: 0,
-            owned_by: None,
+            run: None,
         }
     }
 
@@ -378,19 +372,15 @@ impl ShellCommand {
     /// }
     /// ```
     pub fn of_stage(mut self, stage: &StageContext) -> Self {
-        #[cfg(unix)]
-        {
-            self.run = stage.run().root_folder().map_or(0, mark::run_number);
-        }
-        self.owned_by = Some(RunOwnership::of(stage.run()));
+        self.run = Some(RunOwnership::of(stage.run()));
         self
     }
 
-    /// Refuses to start a command of a run that another process has taken over meanwhile; gives the run, if there is one.
-    fn permitted(&self) -> Result<Option<Arc<Run>>, ProcessError> {
-        match &self.owned_by {
-            Some(run) => run.held().map(Some).ok_or(ProcessError::TakenOver),
-            None => Ok(None),
+    /// Refuses to start a command of a run that another process has taken over meanwhile.
+    fn permitted(&self) -> Result<(), ProcessError> {
+        match &self.run {
+            Some(run) if !run.is_held() => Err(ProcessError::TakenOver),
+            _ => Ok(()),
         }
     }
 

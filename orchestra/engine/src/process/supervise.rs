@@ -19,6 +19,7 @@ use super::mark::Engine;
 use super::reaper::Running;
 use super::unix::{self, Wait};
 use super::{Exit, MARK_VARIABLE, OutputStream, ProcessError, ShellCommand, Streams, ToolOutput, watcher};
+use crate::ownership::RunOwnership;
 
 /// How long the result waits for the leader to die of KILL, then for the others.
 const DEATH: Duration = Duration::from_millis(300);
@@ -105,16 +106,13 @@ struct Tool {
 
 impl Tool {
     fn start(mut command: ShellCommand, stopped: PipeReader) -> Result<Self, ProcessError> {
-        let run = command.permitted()?;
-        let locks = run.as_ref().map(|run| run.locks()).unwrap_or_default();
+        command.permitted()?;
         let streams = Streams::create(&mut command)?;
         // First the watcher: there is no moment in which the command runs unguarded.
         watcher::ensure().map_err(ShellCommand::spawn_fault)?;
-        // A process that was frozen may have lost the run at any of these steps; also between a look and the start, so the
-        // forked child looks at the locks itself.
-        command.permitted()?;
         let started = Instant::now();
-        let leader = Leader::start(command.to_std(), command.run, unix::KILL, locks);
+        // A process that was frozen may have lost the run at any of these steps.
+        let leader = Leader::start(command.to_std(), command.run.as_ref(), unix::KILL);
         let mut leader = leader.map_err(|fault| {
             let lost = command.permitted().err();
             lost.unwrap_or_else(|| ShellCommand::spawn_fault(fault))
@@ -306,15 +304,21 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// Starts a command in a group of its own and with marks, unless one of the locks has lost its name; it gets the signal
-    /// when the engine dies. The locks must stay open until then.
-    pub(super) fn start(
-        mut command: Command,
-        run: u64,
-        at_death: i32,
-        locks: Vec<RawFd>,
-    ) -> io::Result<Self> {
-        let mark = Engine::this().mark(run);
+    /// Starts a command in a group of its own and with marks; it gets the signal when the engine dies.
+    ///
+    /// # Errors
+    /// It cannot be started, or the run that it is for is not this process's any more. The forked child looks at the locks
+    /// too: this process may be frozen between its own look and the start.
+    pub(super) fn start(mut command: Command, run: Option<&RunOwnership>, at_death: i32) -> io::Result<Self> {
+        let claim = match run.map(RunOwnership::claim) {
+            Some(None) => return Err(io::Error::from_raw_os_error(libc::ESTALE)),
+            claim => claim.flatten(),
+        };
+        let mark = Engine::this().mark(claim.as_ref().map_or(0, |claim| claim.number));
+        let locks = claim
+            .as_ref()
+            .map(|claim| claim.locks.clone())
+            .unwrap_or_default();
         let running = Running::begin();
         command.env(MARK_VARIABLE, &mark.variable).process_group(0);
         unix::prepare_tool(&mut command, mark.limit, at_death, locks);

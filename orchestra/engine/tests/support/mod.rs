@@ -227,6 +227,8 @@ pub(crate) enum FileCall<'a> {
     Looked,
     /// It is about to write to a file.
     Writes(&'a Path),
+    /// It is about to make a file durable. Nobody waits for that, since no test takes the power away.
+    Syncs(&'a Path),
 }
 
 type FileHook = dyn Fn(FileCall<'_>) -> io::Result<()> + Send + Sync;
@@ -260,13 +262,13 @@ impl FileSystem for HookedFiles {
         SystemFiles.set_length(file, length)
     }
     fn sync_data(&self, file: &OpenFile) -> io::Result<()> {
-        SystemFiles.sync_data(file)
+        (self.0)(FileCall::Syncs(file.path()))
     }
-    fn sync_all(&self, file: &OpenFile) -> io::Result<()> {
-        SystemFiles.sync_all(file)
+    fn sync_all(&self, _: &OpenFile) -> io::Result<()> {
+        Ok(())
     }
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        SystemFiles.sync_folder(path)
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         SystemFiles.rename(from, to)
